@@ -1,0 +1,1 @@
+//! Execution on the cores of a machine.

@@ -1,0 +1,1 @@
+//! Front ends: model files and model definitions.

@@ -1,0 +1,5 @@
+//! Where values live: maps over blocks, with explicit movement between memory tiers.
+
+pub mod ir;
+
+pub use ir::*;

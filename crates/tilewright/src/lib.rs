@@ -1,0 +1,12 @@
+//! Tilewright: a compiler for tensor programs with symbolic sizes.
+#![forbid(unsafe_code)]
+
+pub mod block;
+pub mod dim;
+pub mod error;
+pub mod journal;
+pub mod kernel;
+pub mod target;
+pub mod task;
+pub mod tensor;
+pub mod text;

@@ -1,0 +1,5 @@
+//! Who waits for whom: families of tasks ordered by event tensors.
+
+pub mod ir;
+
+pub use ir::*;

@@ -1,0 +1,17 @@
+//! What to compute: operators over tensors with symbolic extents and named axes.
+
+pub mod array;
+pub mod dtype;
+pub mod elementwise;
+pub mod ir;
+pub mod monoid;
+pub mod nest;
+pub mod ops;
+
+pub use array::{Array, Data};
+pub use dtype::{DType, Scalar};
+pub use elementwise::Elementwise;
+pub use ir::*;
+pub use monoid::Monoid;
+pub use nest::{Expr, Nest, Read, Reduction};
+pub use ops::Special;
