@@ -200,6 +200,10 @@ pub struct Node {
     pub op: Op,
     /// What it reads.
     pub operands: Vec<Operand>,
+    /// The operands' label that each axis of the result carries, in the order of the result's axes, for an
+    /// elementwise function, a reduction or a contraction; empty for every other operator. The axis's *name* is the
+    /// label unless the program renames it (`-> [rows: i]` has label `i` and an axis `rows`).
+    pub result_labels: Vec<Symbol>,
     /// What it defines. Element type and axes stand in the values.
     pub results: Vec<ValueId>,
 }
