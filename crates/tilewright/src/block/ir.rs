@@ -102,11 +102,13 @@ pub enum Node {
     Load(Load),
     /// `target[index] = item[labels]` for every index tuple of the item.
     Store(Store),
-    /// `result[labels] = function(arguments)`, elementwise on items. Result ranges are the union of the arguments'.
+    /// `result[labels] = function(arguments)`, elementwise on items. The result has every label of its arguments; it is
+    /// constant along those that none of them has.
     Compute(Compute),
     /// `into[kept labels] ⊕= argument`, in index order, over the argument's labels that the result lacks.
     Reduce(Reduce),
-    /// `into[kept labels] += Π arguments`, in index order, over the labels that the result lacks.
+    /// `into[kept labels] += Π arguments`, over the labels that the result lacks, in index order: row-major over them in
+    /// the order in which they first appear in the arguments.
     Contract(Contract),
     /// A function of whole tensors; ends fusion. At function level only.
     Opaque(Opaque),
@@ -149,11 +151,14 @@ pub struct Carry {
     pub monoid: &'static Monoid,
     /// The element type that is reduced (what the identity depends on).
     pub dtype: DType,
-    /// The state inside the body, at its start: the identity at first, then what the last iteration left.
+    /// The state before the first iteration, one item per component; none for the identity. A map inside another
+    /// starts from the other's state, so that several reduced axes accumulate in one order.
+    pub from: Vec<ValueId>,
+    /// The state inside the body, at its start: `from` at first, then what the last iteration left.
     pub state: Vec<ValueId>,
     /// The state at the end of the body.
     pub next: Vec<ValueId>,
-    /// The state after the map (the identity if there is no iteration).
+    /// The state after the map: `from` if there is no iteration.
     pub result: Vec<ValueId>,
 }
 
