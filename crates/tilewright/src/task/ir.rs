@@ -226,6 +226,27 @@ pub struct Program<B = Body> {
     pub steps: Vec<Step>,
 }
 
+impl EdgeIndex {
+    /// The index of one cell in the form that its expression has: affine in the coordinates, or else a quotient.
+    pub fn cell(coordinates: &[(Symbol, Dim)], cell: Dim) -> EdgeIndex {
+        let names: Vec<Symbol> = coordinates.iter().map(|(name, _)| name.clone()).collect();
+        if cell.tables().is_empty() && cell.affine(&names).is_some() {
+            EdgeIndex::Affine(cell)
+        } else {
+            EdgeIndex::Quotient(cell)
+        }
+    }
+
+    /// The index of the cells `lo..hi` in the form that its expressions have: a table range if they read a table.
+    pub fn range(lo: Dim, hi: Dim) -> EdgeIndex {
+        if lo.tables().is_empty() && hi.tables().is_empty() {
+            EdgeIndex::Range { lo, hi }
+        } else {
+            EdgeIndex::TableRange { lo, hi }
+        }
+    }
+}
+
 impl<B> Program<B> {
     /// The buffer behind an id.
     pub fn buffer(&self, id: BufferId) -> &Buffer {
