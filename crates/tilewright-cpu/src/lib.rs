@@ -1,1 +1,4 @@
-//! Execution on the cores of a machine.
+//! Runs Tilewright's kernel programs on the cores of a machine.
+
+pub mod cores;
+pub mod pool;

@@ -1,0 +1,25 @@
+# make demo   sets everything up and does the main job
+# make test   everything that must pass, in under 15 minutes on two cores
+# make fuzz   long generated tests
+.PHONY: demo test fuzz lint setup doc
+
+CARGO ?= cargo
+
+setup:
+	@command -v $(CARGO) >/dev/null || { echo "Rust is needed: https://rustup.rs"; exit 1; }
+	@command -v cc >/dev/null || { apt-get update -q && apt-get install -qy gcc libc6-dev; }
+
+demo: setup
+	$(CARGO) build --release -q
+	@bench/demo.sh
+
+lint: setup
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -q -- -D warnings
+
+test: lint
+	$(CARGO) test --workspace -q
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps -q
+
+fuzz: setup
+	TILEWRIGHT_PROGRAMS=5000 $(CARGO) test --release -p tilewright-cli --test generated -- --nocapture
