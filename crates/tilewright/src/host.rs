@@ -78,7 +78,10 @@ impl HostTensor {
 
     /// The elements as singles, whatever the type.
     pub fn to_f32(&self) -> Vec<f32> {
-        self.bytes.chunks_exact(self.dtype.bytes()).map(|chunk| load(self.dtype, chunk).as_f64() as f32).collect()
+        self.bytes
+            .chunks_exact(self.dtype.bytes())
+            .map(|chunk| load(self.dtype, chunk).as_f64() as f32)
+            .collect()
     }
 
     /// The element type.

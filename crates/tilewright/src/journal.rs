@@ -42,7 +42,13 @@ impl Journal {
     }
 
     /// Adds an entry.
-    pub fn record(&mut self, stage: &'static str, kind: Kind, subject: impl Into<String>, reason: impl Into<String>) {
+    pub fn record(
+        &mut self,
+        stage: &'static str,
+        kind: Kind,
+        subject: impl Into<String>,
+        reason: impl Into<String>,
+    ) {
         self.entries.push(Entry { stage, kind, subject: subject.into(), reason: reason.into() });
     }
 }

@@ -4,6 +4,7 @@
 pub mod block;
 pub mod dim;
 pub mod error;
+pub mod host;
 pub mod journal;
 pub mod kernel;
 pub mod target;

@@ -17,7 +17,8 @@
 
 use crate::dim::{Cond, Dim, Facts, Symbol};
 use crate::tensor::{
-    DType, Elementwise, FunctionId, Monoid, ParamKind, RepeatArgument, RepeatResult, Scalar, Special, TensorType,
+    DType, Elementwise, FunctionId, Monoid, ParamKind, RepeatArgument, RepeatResult, Scalar, Special,
+    TensorType,
 };
 
 /// A tensor or an item of a function: an index into [`Function::values`].

@@ -61,15 +61,13 @@ pub fn find(name: &str) -> Option<&'static Elementwise> {
 }
 
 /// Every elementwise function, once.
-pub static TABLE: &[Elementwise] = &[
-    Elementwise {
-        name: "add",
-        arity: 2,
-        types: TypeRule::Number,
-        eval: |a, _| match (a[0], a[1]) {
-            (Scalar::Int(x), Scalar::Int(y)) => Scalar::Int(x.wrapping_add(y)),
-            (x, y) => Scalar::Float(x.as_f64() + y.as_f64()),
-        },
-        doc: "a + b",
+pub static TABLE: &[Elementwise] = &[Elementwise {
+    name: "add",
+    arity: 2,
+    types: TypeRule::Number,
+    eval: |a, _| match (a[0], a[1]) {
+        (Scalar::Int(x), Scalar::Int(y)) => Scalar::Int(x.wrapping_add(y)),
+        (x, y) => Scalar::Float(x.as_f64() + y.as_f64()),
     },
-];
+    doc: "a + b",
+}];

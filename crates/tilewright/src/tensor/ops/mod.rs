@@ -3,11 +3,11 @@
 //! A [`Special`] holds all that the rest of the compiler asks of such an operator: its text name, keywords, shape rule
 //! and meaning. [`TABLE`] lists them once.
 
+use crate::dim::Facts;
 use crate::tensor::array::Array;
 use crate::tensor::dtype::DType;
 use crate::tensor::ir::{Attribute, Axis, Operand, TensorType};
 use crate::tensor::nest::Nest;
-use crate::dim::Facts;
 
 /// The kind of value that follows a keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
