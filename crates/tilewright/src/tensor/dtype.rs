@@ -108,8 +108,8 @@ impl DType {
     /// own types. Integers wrap modulo 2^bits. The identity for `F64`, `I64` and `Bool`.
     pub fn round(self, value: Scalar) -> Scalar {
         match (self, value) {
-            (DType::F16, Scalar::Float(x)) => Scalar::Float(half::f16::from_f64(x).to_f64()),
-            (DType::Bf16, Scalar::Float(x)) => Scalar::Float(half::bf16::from_f64(x).to_f64()),
+            (DType::F16, Scalar::Float(x)) => Scalar::Float(round_float(x, 11, -14, 65504.0)),
+            (DType::Bf16, Scalar::Float(x)) => Scalar::Float(round_float(x, 8, -126, BF16_MAX)),
             (DType::F32, Scalar::Float(x)) => Scalar::Float(f64::from(x as f32)),
             (DType::U8, Scalar::Int(x)) => Scalar::Int(i64::from(x as u8)),
             (DType::I8, Scalar::Int(x)) => Scalar::Int(i64::from(x as i8)),
@@ -117,6 +117,22 @@ impl DType {
             (_, value) => value,
         }
     }
+}
+
+/// The largest finite bf16.
+const BF16_MAX: f64 = 255.0 * (1u128 << 120) as f64;
+
+/// The float of `bits` significand bits nearest to `x`, ties to even, where `least` is the exponent of the smallest
+/// normal number and `max` the largest finite one.
+fn round_float(x: f64, bits: i32, least: i32, max: f64) -> f64 {
+    if x == 0.0 || !x.is_finite() {
+        return x;
+    }
+    let exponent = ((x.to_bits() >> 52) & 0x7ff) as i32 - 1023;
+    let quantum = exponent.max(least) + 1 - bits;
+    let power = |e: i32| f64::from_bits(((e + 1023).clamp(1, 2046) as u64) << 52);
+    let rounded = (x * power(-quantum)).round_ties_even() * power(quantum);
+    if rounded.abs() > max { f64::INFINITY.copysign(x) } else { rounded }
 }
 
 impl fmt::Display for DType {
@@ -178,11 +194,16 @@ impl Scalar {
         dtype.round(self.carry(dtype))
     }
 
-    /// The value converted to the class of `dtype`, not rounded: what f64 evaluation keeps.
+    /// The value converted to the class of `dtype`, not rounded: what f64 evaluation keeps. A float becomes an integer
+    /// by truncation toward zero, saturated at the type's range, NaN as 0.
     pub fn carry(self, dtype: DType) -> Scalar {
-        match dtype {
-            DType::Bool => Scalar::Bool(self.as_bool()),
-            t if t.is_int() => Scalar::Int(self.as_i64()),
+        match (dtype, self) {
+            (DType::Bool, _) => Scalar::Bool(self.as_bool()),
+            (t, Scalar::Float(x)) if t.is_int() => {
+                let (lo, hi) = t.int_range().unwrap_or((i64::MIN, i64::MAX));
+                Scalar::Int((x as i64).clamp(lo, hi))
+            }
+            (t, _) if t.is_int() => Scalar::Int(self.as_i64()),
             _ => Scalar::Float(self.as_f64()),
         }
     }

@@ -3,10 +3,13 @@
 pub mod array;
 pub mod dtype;
 pub mod elementwise;
+pub mod eval;
 pub mod ir;
+pub mod meaning;
 pub mod monoid;
 pub mod nest;
 pub mod ops;
+pub mod storage;
 
 pub use array::{Array, Data};
 pub use dtype::{DType, Scalar};
@@ -15,3 +18,4 @@ pub use ir::*;
 pub use monoid::Monoid;
 pub use nest::{Expr, Nest, Read, Reduction};
 pub use ops::Special;
+pub use storage::Storage;

@@ -14,10 +14,12 @@ use super::ir::Axis;
 use super::monoid::Monoid;
 use crate::dim::{Cond, Dim};
 
-/// A loop nest. Index expressions are over the axes' names, the program's symbols, and elements of integer tensors.
+/// A loop nest. Index expressions are over the axes' names, the program's symbols, and elements of integer tensors;
+/// no axis has the name of a symbol.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Nest {
-    /// The axes: the first `rank` are those of the result, in its order; the others are reduced. The extent of an
+    /// The axes: the first `rank` are those of the result, in its order (or those of what is written); the others are
+    /// reduced. The extent of an
     /// axis may mention the names of earlier ones.
     pub axes: Vec<Axis>,
     /// How many axes the result has.
@@ -34,8 +36,9 @@ pub struct Nest {
     pub dtype: DType,
     /// How the values over the reduced axes become one; none exactly if nothing is reduced.
     pub reduction: Option<Reduction>,
-    /// Where in the result's axes an element goes; the result's own labels except where an update writes a window in
-    /// place (`overwrites`).
+    /// The index along each axis of the result's type at which an element goes, over the first `rank` axes; what lies
+    /// outside the result is dropped. It is the axes' names except where an update writes a window in place
+    /// (`overwrites`) and where a ragged value is written out packed.
     pub write: Vec<Dim>,
     /// The operand whose contents the result starts from; where none, every element of the result is written.
     pub overwrites: Option<usize>,
@@ -53,7 +56,7 @@ pub struct Reduction {
 /// An element of an operand at an index tuple.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Read {
-    /// Which operand of the node.
+    /// Which operand of the node; the masks of its guard count on after the operands.
     pub operand: usize,
     /// The index along each axis of the operand.
     pub index: Vec<Dim>,

@@ -3,11 +3,12 @@
 //! A [`Special`] holds all that the rest of the compiler asks of such an operator: its text name, keywords, shape rule
 //! and meaning. [`TABLE`] lists them once.
 
-use crate::dim::Facts;
+use crate::dim::{Dim, Facts, Symbol};
 use crate::tensor::array::Array;
-use crate::tensor::dtype::DType;
-use crate::tensor::ir::{Attribute, Axis, Operand, TensorType};
+use crate::tensor::dtype::{DType, Scalar};
+use crate::tensor::ir::{Attribute, Axis, Function, Operand, TensorType};
 use crate::tensor::nest::Nest;
+use crate::tensor::storage;
 
 /// The kind of value that follows a keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub enum AttributeKind {
 pub struct Site<'a> {
     /// The operands as written.
     pub operands: &'a [Operand],
+    /// The name of each operand, by which index expressions read its elements; none for literals and sizes.
+    pub names: &'a [Option<Symbol>],
     /// The type of each operand, its axes renamed to the operand's labels; literals and sizes are scalars.
     pub types: &'a [TensorType],
     /// The attributes, in the order of `Special::keywords`.
@@ -68,10 +71,74 @@ pub struct Special {
     pub keywords: &'static [(&'static str, AttributeKind)],
     /// The types of the results. `stated` are the axes that the text gives behind `->`, one list per result, if any.
     pub infer: fn(site: &Site, stated: Option<&[Vec<Axis>]>) -> Result<Vec<TensorType>, Problem>,
-    /// The meaning, for results of these types.
-    pub meaning: fn(site: &Site, results: &[TensorType]) -> Meaning,
+    /// The meaning, for results of these types. Nests have the results' axis names for axes; index expressions read
+    /// operands by position, so that the names may be any that differ from the program's symbols.
+    pub meaning: fn(site: &Site, results: &[TensorType]) -> Result<Meaning, Problem>,
+    /// Which result holds offsets, if one does, and the parts and the total that it splits, given the types of the
+    /// operands: the fact that `T splits total over parts` states for a parameter.
+    pub splits: Option<fn(operands: &[TensorType]) -> Option<Splits>>,
     /// One line for the documentation.
     pub doc: &'static str,
+}
+
+/// See [`Special::splits`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Splits {
+    /// The index of the result.
+    pub result: usize,
+    /// The number of parts, one less than the number of offsets.
+    pub parts: Dim,
+    /// The last offset.
+    pub total: Dim,
+}
+
+/// The names and types of operands, from which a [`Site`] is made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operands {
+    /// See [`Site::names`].
+    pub names: Vec<Option<Symbol>>,
+    /// See [`Site::types`].
+    pub types: Vec<TensorType>,
+}
+
+impl Operands {
+    /// The operands of a node of `function`.
+    pub fn of(function: &Function, operands: &[Operand], facts: &Facts) -> Result<Operands, Problem> {
+        let mut found = Operands { names: Vec::new(), types: Vec::new() };
+        for operand in operands {
+            let (name, ty) = match operand {
+                Operand::Value { value, labels } => {
+                    let value = function
+                        .values
+                        .get(value.0 as usize)
+                        .ok_or_else(|| "an operand has no value".to_string())?;
+                    (Some(value.name.clone()), storage::relabel(&value.ty, labels, facts)?)
+                }
+                Operand::Literal(Scalar::Bool(_)) => {
+                    (None, TensorType { dtype: DType::Bool, axes: Vec::new() })
+                }
+                Operand::Literal(Scalar::Float(_)) => {
+                    (None, TensorType { dtype: DType::F64, axes: Vec::new() })
+                }
+                Operand::Literal(Scalar::Int(_)) | Operand::Dim(_) => {
+                    (None, TensorType { dtype: DType::I64, axes: Vec::new() })
+                }
+            };
+            found.names.push(name);
+            found.types.push(ty);
+        }
+        Ok(found)
+    }
+
+    /// What an operator with these operands and attributes can see.
+    pub fn site<'a>(
+        &'a self,
+        operands: &'a [Operand],
+        attributes: &'a [Attribute],
+        facts: &'a Facts,
+    ) -> Site<'a> {
+        Site { operands, names: &self.names, types: &self.types, attributes, facts }
+    }
 }
 
 impl PartialEq for Special {
