@@ -247,8 +247,12 @@ impl Guard {
 
 impl TensorType {
     /// A type from an element type and `(name, extent)` pairs.
-    pub fn new(dtype: DType, axes: impl IntoIterator<Item = (Symbol, Dim)>) -> TensorType {
-        TensorType { dtype, axes: axes.into_iter().map(|(name, extent)| Axis { name, extent }).collect() }
+    pub fn new<N: Into<Symbol>, D: Into<Dim>>(
+        dtype: DType,
+        axes: impl IntoIterator<Item = (N, D)>,
+    ) -> TensorType {
+        let axis = |(name, extent): (N, D)| Axis { name: name.into(), extent: extent.into() };
+        TensorType { dtype, axes: axes.into_iter().map(axis).collect() }
     }
 
     /// The axes' names, which are the labels of an operand that states none.

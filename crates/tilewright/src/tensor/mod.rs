@@ -1,15 +1,19 @@
 //! What to compute: operators over tensors with symbolic extents and named axes.
 
 pub mod array;
+pub mod build;
 pub mod dtype;
 pub mod elementwise;
 pub mod eval;
+pub mod infer;
 pub mod ir;
 pub mod meaning;
 pub mod monoid;
+pub mod names;
 pub mod nest;
 pub mod ops;
 pub mod storage;
+pub mod verify;
 
 pub use array::{Array, Data};
 pub use dtype::{DType, Scalar};
