@@ -1,5 +1,10 @@
 //! Where values live: maps over blocks, with explicit movement between memory tiers.
 
+pub mod interpreter;
 pub mod ir;
+pub mod near;
+pub mod text;
+pub mod visit;
 
+pub use interpreter::{Interpreter, Memory};
 pub use ir::*;
