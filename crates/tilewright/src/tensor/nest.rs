@@ -85,3 +85,14 @@ pub enum Expr {
         dtype: DType,
     },
 }
+
+impl Nest {
+    /// The position of an index tuple in the row-major order of the reduced axes: what `argmax` and `argmin` give.
+    pub fn position(&self) -> Dim {
+        let mut position = Dim::constant(0);
+        for axis in self.axes.iter().skip(self.rank) {
+            position = position * &axis.extent + Dim::symbol(axis.name.clone());
+        }
+        position
+    }
+}
