@@ -1,6 +1,8 @@
 //! Who waits for whom: families of tasks ordered by event tensors.
 
 pub mod ir;
+pub mod plan;
 pub mod text;
 
 pub use ir::*;
+pub use plan::{BufferPlan, EventPlan, FamilyPlan, Plan, TaskRef};
