@@ -7,6 +7,7 @@ pub mod error;
 pub mod host;
 pub mod journal;
 pub mod kernel;
+pub mod schedule;
 pub mod target;
 pub mod task;
 pub mod tensor;

@@ -84,12 +84,18 @@ impl Item {
     }
 
     fn place(&self, offsets: &[usize]) -> Result<usize, Error> {
-        let inside = offsets.len() == self.array.extents.len();
-        let places = offsets.iter().zip(&self.array.extents);
-        let place = places.fold(Some(0), |place, (offset, extent)| {
-            place.filter(|_| offset < extent).map(|place: usize| place * extent + offset)
-        });
-        place.filter(|_| inside).ok_or_else(|| bug("an element outside its item"))
+        let mut place = 0;
+        for (offset, extent) in offsets.iter().zip(&self.array.extents) {
+            if offset >= extent {
+                return Err(bug("an element outside its item"));
+            }
+            place = place * extent + offset;
+        }
+        if offsets.len() == self.array.extents.len() {
+            Ok(place)
+        } else {
+            Err(bug("an index of another rank"))
+        }
     }
 
     /// For each label of a space, by how many positions of the item a step along it moves: 0 where the item lacks it.
@@ -110,6 +116,9 @@ impl Item {
 fn at(offsets: &[usize], strides: &[usize]) -> usize {
     offsets.iter().zip(strides).map(|(offset, stride)| offset * stride).sum()
 }
+
+/// What a walk calls: the label values, and their offsets from the starts.
+pub type Visit<'a> = &'a mut dyn FnMut(&[i64], &[usize]) -> Result<(), Error>;
 
 /// Ranges bound to an environment: the index tuples over which an operator runs.
 pub struct Space {
@@ -143,11 +152,7 @@ impl Space {
     }
 
     /// Calls `f` for each index tuple in row-major order, with the label values and their offsets from the starts.
-    pub fn walk(
-        &self,
-        env: &dyn Env,
-        f: &mut dyn FnMut(&[i64], &[usize]) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    pub fn walk(&self, env: &dyn Env, f: Visit<'_>) -> Result<(), Error> {
         let mut labels = vec![0; self.labels.len()];
         let mut offsets = vec![0; self.labels.len()];
         self.walk_from(0, &mut labels, &mut offsets, env, f)
@@ -159,7 +164,7 @@ impl Space {
         labels: &mut [i64],
         offsets: &mut [usize],
         env: &dyn Env,
-        f: &mut dyn FnMut(&[i64], &[usize]) -> Result<(), Error>,
+        f: Visit<'_>,
     ) -> Result<(), Error> {
         let Some((start, size, end)) = self.bounds.get(axis) else { return f(labels, offsets) };
         let first = start.eval(&labels[..axis], env).map_err(undefined)?;

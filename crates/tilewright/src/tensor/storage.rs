@@ -185,7 +185,7 @@ fn total(table: &Symbol, facts: &Facts) -> Result<Dim, Problem> {
 }
 
 /// A dim that the extent of axis `k` never exceeds and that mentions no index; the extent itself where it is free.
-fn bound(ty: &TensorType, k: usize, facts: &Facts) -> Option<Dim> {
+pub fn bound(ty: &TensorType, k: usize, facts: &Facts) -> Option<Dim> {
     let extent = &ty.axes[k].extent;
     if depends_on(ty, k, facts).is_empty() {
         return Some(extent.clone());
