@@ -48,10 +48,9 @@ pub type Problem = String;
 pub enum Meaning {
     /// One nest per result.
     Nests(Vec<Nest>),
-    /// A function of whole operands to whole results, along one storage axis of the first operand; ends fusion.
+    /// The operator's function of whole operands to whole results, [`Special::opaque`], along one storage axis of the
+    /// first operand; ends fusion.
     Opaque {
-        /// The function.
-        function: Opaque,
         /// The axis.
         axis: usize,
     },
@@ -74,6 +73,8 @@ pub struct Special {
     /// The meaning, for results of these types. Nests have the results' axis names for axes; index expressions read
     /// operands by position, so that the names may be any that differ from the program's symbols.
     pub meaning: fn(site: &Site, results: &[TensorType]) -> Result<Meaning, Problem>,
+    /// The function, for an operator whose meaning is opaque; lower levels run it without a site.
+    pub opaque: Option<Opaque>,
     /// Which result holds offsets, if one does, and the parts and the total that it splits, given the types of the
     /// operands: the fact that `T splits total over parts` states for a parameter.
     pub splits: Option<fn(operands: &[TensorType]) -> Option<Splits>>,
