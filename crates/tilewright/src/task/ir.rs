@@ -11,7 +11,7 @@
 
 use crate::block;
 use crate::dim::{Dim, Facts, Symbol};
-use crate::tensor::{DType, ParamKind};
+use crate::tensor::{DType, ParamKind, TensorType};
 
 /// A buffer: an index into [`Program::buffers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -180,8 +180,8 @@ pub struct Family<B = Body> {
 /// The body of a family, before `kernel::lower`: block nodes whose tensors are buffers in storage order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Body {
-    /// The tensors and items of the nodes below. A tensor's name is the name of its buffer, and its axes are the axes
-    /// of the buffer in storage order.
+    /// The tensors and items of the nodes below. A tensor's name is the name of its buffer, and its type is
+    /// [`Buffer::ty`]; no item has the name of a buffer.
     pub values: Vec<block::Value>,
     /// Loads that depend on no event: done before the waits, while an earlier task still runs.
     pub prologue: Vec<block::Node>,
@@ -224,6 +224,24 @@ pub struct Program<B = Body> {
     pub families: Vec<Family<B>>,
     /// Their order.
     pub steps: Vec<Step>,
+}
+
+impl Buffer {
+    /// The tensor that stands for the buffer in bodies: its storage axes, named `a0`, `a1`, ….
+    pub fn ty(&self) -> TensorType {
+        let axes = self.extents.iter().enumerate();
+        TensorType::new(self.dtype, axes.map(|(k, extent)| (Symbol::from(format!("a{k}")), extent.clone())))
+    }
+}
+
+impl Body {
+    /// Numbers the values in the order in which the text names them, the prologue first, and drops the others.
+    pub fn renumber(&mut self) {
+        let Body { values, prologue, nodes } = self;
+        block::visit::renumber(values, |f| {
+            prologue.iter_mut().chain(nodes).for_each(|node| node.for_each_value(f));
+        });
+    }
 }
 
 impl EdgeIndex {
