@@ -107,16 +107,17 @@ pub fn parse_cond(p: &mut Parser<'_>) -> Result<Cond, Error> {
 }
 
 fn conjunction(p: &mut Parser<'_>) -> Result<Cond, Error> {
-    let mut parts = vec![cond_part(p)?];
+    let mut parts = vec![parse_cond_part(p)?];
     while p.eat("and") {
-        parts.push(cond_part(p)?);
+        parts.push(parse_cond_part(p)?);
     }
     Ok(Cond::all(parts))
 }
 
-fn cond_part(p: &mut Parser<'_>) -> Result<Cond, Error> {
+/// Reads one part of a conjunction: no `and` or `or` outside parentheses.
+pub fn parse_cond_part(p: &mut Parser<'_>) -> Result<Cond, Error> {
     if p.eat("not") {
-        return p.nested(|p| Ok(!cond_part(p)?));
+        return p.nested(|p| Ok(!parse_cond_part(p)?));
     }
     if p.eat("true") {
         return Ok(Cond::True);

@@ -77,6 +77,11 @@ impl ProgramBuilder {
         Some(FunctionId(at as u32))
     }
 
+    /// The names of the functions so far.
+    pub fn function_names(&self) -> impl Iterator<Item = &str> {
+        self.functions.iter().map(|function| function.name.as_str())
+    }
+
     /// The program, whose last function is the program itself.
     ///
     /// # Errors
@@ -169,6 +174,11 @@ impl FunctionBuilder {
     /// The values so far: parameters and results of operators.
     pub fn values(&self) -> &[Value] {
         &self.function.values
+    }
+
+    /// `Node::result_labels` of the operator that was added last.
+    pub fn last_result_labels(&self) -> &[Symbol] {
+        self.function.nodes.last().map_or(&[], |node| &node.result_labels)
     }
 
     /// The type of a value of this function.

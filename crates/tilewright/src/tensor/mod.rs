@@ -13,6 +13,7 @@ pub mod names;
 pub mod nest;
 pub mod ops;
 pub mod storage;
+pub mod text;
 pub mod verify;
 
 pub use array::{Array, Data};
