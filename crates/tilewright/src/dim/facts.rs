@@ -251,7 +251,7 @@ impl Facts {
         let Some(range) = self.symbols.get_mut(&symbol) else { return Err(FactError::Undeclared(symbol)) };
         let want = Range { divisor: (divisor != 1).then_some(divisor), ..*range };
         if range.divisor.is_some() && range.divisor != want.divisor {
-            return Err(redeclared(&symbol, &*range, want));
+            return Err(redeclared(&symbol, *range, want));
         }
         if want.is_empty() {
             return Err(FactError::Empty { symbol, range: want.to_string() });
@@ -868,9 +868,6 @@ impl<'f> Prover<'f> {
                 let Some(at) = others.iter().position(|other| divisor.as_atom() == Some(other)) else {
                     continue;
                 };
-                if !self.is_at_least(divisor, 1, depth) {
-                    continue;
-                }
                 others.remove(at);
                 let others = product(coefficient.into(), &others)?;
                 let simpler = replace(dim, i, &Dim::constant(0)) + others * exact;
