@@ -366,7 +366,12 @@ impl<'a> Machine<'a> {
                 }
                 results
             }
-            Meaning::Opaque { function, axis } => {
+            Meaning::Opaque { axis } => {
+                let function = match &node.op {
+                    Op::Special { operator, .. } => operator.opaque,
+                    _ => None,
+                };
+                let function = function.ok_or_else(|| illegal(&place, "the operator has no function"))?;
                 let operands = self.arguments(frame, node)?;
                 let operands: Vec<&Array> = operands.iter().map(Rc::as_ref).collect();
                 let shapes: Vec<(DType, Vec<usize>)> =
