@@ -126,7 +126,7 @@ pub struct Role {
 /// What a statement computes with: a tile, a number, an index, or a condition.
 pub type Argument = BlockArgument<TileId>;
 
-/// Which index tuples take part: inside every range, where the condition holds and every mask tile is true.
+/// Which index tuples of a reduction or product take part: inside every range, where the condition holds and every mask tile is true.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mask {
     /// The condition on labels, coordinates, symbols and elements of integer tensors.
@@ -209,8 +209,19 @@ pub enum Statement {
         /// The state, updated: one tile per component.
         state: Vec<TileId>,
     },
+    /// `sum[kept] += Π factors`, under the mask, over the labels that the sum lacks, in index order: row-major over them
+    /// in the order in which they first appear in the factors. Products and sums are of the sum's type. The general
+    /// form, for any labels and types; see [`Statement::Mma`].
+    Contract {
+        /// One to three factors.
+        factors: Vec<TileId>,
+        /// The sum, updated.
+        sum: TileId,
+        /// Which terms take part.
+        mask: Mask,
+    },
     /// `c[m, n] += Σ_k a[m, k] · b[n, k]`, in index order over `k`, under the mask, by the instruction row of the
-    /// target with this name. Labels shared by all three have size 1.
+    /// target with this name. Each of `m`, `n` and `k` may be several labels; labels shared by all three have size 1.
     Mma {
         /// The instruction row.
         row: Symbol,

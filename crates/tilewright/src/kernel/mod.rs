@@ -2,6 +2,8 @@
 
 pub mod ir;
 pub mod layout;
+pub mod lower;
+pub mod tile;
 
 pub use ir::*;
 pub use layout::Layout;
