@@ -1,8 +1,10 @@
 //! Who waits for whom: families of tasks ordered by event tensors.
 
+pub mod cells;
 pub mod ir;
 pub mod plan;
 pub mod text;
 
+pub use cells::Cells;
 pub use ir::*;
 pub use plan::{BufferPlan, EventPlan, FamilyPlan, Plan, TaskRef};

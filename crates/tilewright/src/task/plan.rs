@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 /// cells; tasks are never listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
+    /// The sizes that it binds.
+    pub symbols: BTreeMap<Symbol, i64>,
     /// One per buffer of the program.
     pub buffers: Vec<BufferPlan>,
     /// Bytes of the arena of temporaries; at most `isize::MAX`.
@@ -130,7 +132,7 @@ impl Plan {
             })
             .collect::<Result<Vec<_>, Error>>()?;
         let (steps, tasks) = step_plans(program, &families, &program.steps, 0, symbols)?;
-        Ok(Plan { buffers, arena_bytes, events, waits, families, tasks, steps })
+        Ok(Plan { symbols: symbols.clone(), buffers, arena_bytes, events, waits, families, tasks, steps })
     }
 
     /// The task at a position of the rank order; none past the last.
