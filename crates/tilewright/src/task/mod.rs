@@ -4,6 +4,7 @@ pub mod cells;
 pub mod ir;
 pub mod plan;
 pub mod text;
+pub mod verify;
 
 pub use cells::Cells;
 pub use ir::*;

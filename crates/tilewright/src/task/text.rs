@@ -29,14 +29,15 @@
 //! What a body looks like is the business of its type: [`BodyText`].
 
 use super::ir::{
-    Access, Buffer, BufferId, BufferKind, Edge, EdgeIndex, Event, EventId, Family, FamilyId, Interval,
+    Access, Body, Buffer, BufferId, BufferKind, Edge, EdgeIndex, Event, EventId, Family, FamilyId, Interval,
     Program, Scope, Step, Tier,
 };
+use crate::block;
 use crate::dim::{Dim, Facts, Symbol, parse_dim, parse_facts};
 use crate::tensor::{DType, ParamKind};
 use crate::text::{Error, Parser, Span};
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 /// What the text of a body may refer to.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +67,41 @@ impl BodyText for () {
 
     fn parse(_: &mut Parser<'_>, _: &Context<'_>) -> Result<(), Error> {
         Ok(())
+    }
+}
+
+/// Block nodes, and those of the prologue in `prologue { … }` before them.
+impl BodyText for Body {
+    fn print(&self, _: &Context<'_>, indent: usize, out: &mut String) {
+        let printer = block::text::Printer { values: &self.values, functions: &[] };
+        if !self.prologue.is_empty() {
+            let _ = writeln!(out, "{:indent$}prologue {{", "");
+            printer.nodes(&self.prologue, indent + 2, out);
+            let _ = writeln!(out, "{:indent$}}}", "");
+        }
+        printer.nodes(&self.nodes, indent, out);
+    }
+
+    fn parse(p: &mut Parser<'_>, context: &Context<'_>) -> Result<Body, Error> {
+        let outside =
+            |name: &Symbol| context.buffers.iter().find(|buffer| buffer.name == *name).map(Buffer::ty);
+        let mut reader = block::text::Reader::new(&[], Some(&outside));
+        let mut prologue = Vec::new();
+        if p.at("prologue") && p.is_at(1, "{") {
+            p.next();
+            p.next();
+            prologue = reader.nodes(p)?;
+            p.expect("}")?;
+        }
+        let nodes = reader.nodes(p)?;
+        Ok(Body { values: reader.into_values(), prologue, nodes })
+    }
+}
+
+/// The text of [`print`].
+impl<B: BodyText> fmt::Display for Program<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&print(self))
     }
 }
 

@@ -1,0 +1,603 @@
+//! An instance: all tasks of a program at one assignment of sizes, in rank order, with the cells they wait for and
+//! notify and the elements they touch.
+
+use super::cuboid::Cuboid;
+use super::form::visit_atoms;
+use super::sizes::Sizes;
+use super::{MAX_TASKS_AT_ALL, Reason, Violation};
+use crate::dim::{Atom, Code, Dim, EvalError, Symbol};
+use crate::task::ir::{Access, Buffer, BufferId, Edge, EdgeIndex, Family, FamilyId, Interval, Program, Step};
+
+/// The most cells of all events together.
+const MAX_CELLS: i64 = 1 << 20;
+
+/// Elements that a task touches, one box of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// The elements.
+    pub elements: Cuboid,
+    /// Whether they are written; else they are read.
+    pub write: bool,
+    /// Whether that happens in the prologue.
+    pub prologue: bool,
+    /// Whether they are read to find an index or an extent.
+    pub table: bool,
+    /// Whether every element of the box is touched; else some of them may not be.
+    pub exact: bool,
+}
+
+/// What a body is asked about.
+#[derive(Clone, Copy)]
+pub struct Site<'a> {
+    /// The buffers of the program.
+    pub buffers: &'a [Buffer],
+    /// Their extents.
+    pub extents: &'a [Vec<i64>],
+    /// The coordinates of the family and their extents.
+    pub coordinates: &'a [(Symbol, Dim)],
+    /// The sizes.
+    pub sizes: &'a Sizes,
+}
+
+/// Appends what the task at the given coordinates touches, in the order in which it does.
+pub type Toucher<'a> = Box<dyn Fn(&[i64], &mut Vec<Touch>) -> Result<(), EvalError> + 'a>;
+
+/// A kind of body that can say what it touches.
+pub trait Touches {
+    /// The body at one assignment of sizes; none where the declared regions are all that is known.
+    fn toucher<'a>(&'a self, site: &Site<'a>) -> Result<Option<Toucher<'a>>, Violation>;
+}
+
+/// A body without contents: the declared regions are what it touches.
+impl Touches for () {
+    fn toucher<'a>(&'a self, _: &Site<'a>) -> Result<Option<Toucher<'a>>, Violation> {
+        Ok(None)
+    }
+}
+
+/// A touch and when it happens.
+#[derive(Clone, Debug)]
+pub(super) struct Moment {
+    pub(super) touch: Touch,
+    /// How many of the task's waits come before it.
+    pub(super) waits: usize,
+}
+
+/// A task.
+#[derive(Clone, Debug)]
+pub(super) struct Task {
+    pub(super) family: usize,
+    pub(super) coordinates: Vec<i64>,
+    /// How many of the coordinates are those of repeats.
+    pub(super) repeats: usize,
+    /// The cells of each wait.
+    pub(super) waits: Vec<Vec<usize>>,
+    /// The cells it notifies, as often as it does.
+    pub(super) notifies: Vec<usize>,
+    /// What it touches, in order.
+    pub(super) moments: Vec<Moment>,
+}
+
+/// All tasks at one assignment of sizes.
+pub(super) struct Instance<'a> {
+    pub(super) sizes: &'a Sizes,
+    /// The extents of each buffer.
+    pub(super) extents: Vec<Vec<i64>>,
+    /// The tasks in rank order.
+    pub(super) tasks: Vec<Task>,
+    /// For each event the first of its cells, and its extents.
+    events: Vec<(usize, Vec<i64>)>,
+    /// The number of cells.
+    pub(super) cells: usize,
+}
+
+fn value_error(place: impl std::fmt::Display, sizes: &Sizes, error: EvalError) -> Violation {
+    Violation::new(Reason::Value, place, format!("{error} (at {sizes})"))
+}
+
+impl<'a> Instance<'a> {
+    /// All tasks; none where a buffer would have a negative extent, or where there are too many tasks.
+    pub(super) fn build<B: Touches>(
+        program: &'a Program<B>,
+        sizes: &'a Sizes,
+    ) -> Result<Option<Instance<'a>>, Violation> {
+        let mut extents = Vec::with_capacity(program.buffers.len());
+        for buffer in &program.buffers {
+            let found: Result<Vec<i64>, EvalError> =
+                buffer.extents.iter().map(|extent| extent.eval(sizes)).collect();
+            let found =
+                found.map_err(|error| value_error(format!("buffer {}", buffer.name), sizes, error))?;
+            if found.iter().any(|&extent| extent < 0) {
+                return Ok(None);
+            }
+            extents.push(found);
+        }
+        let mut instance = Instance { sizes, extents, tasks: Vec::new(), events: Vec::new(), cells: 0 };
+        instance.lay_out_events(program)?;
+        let extents = instance.extents.clone();
+        let mut families = Vec::with_capacity(program.families.len());
+        for family in &program.families {
+            families.push(Compiled::new(program, family, sizes, &extents)?);
+        }
+        let fits = instance.run(program, &families, &program.steps, &mut Vec::new())?;
+        Ok(fits.then_some(instance))
+    }
+
+    fn lay_out_events<B>(&mut self, program: &Program<B>) -> Result<(), Violation> {
+        for event in &program.events {
+            let place = || format!("event {}", event.name);
+            let found: Result<Vec<i64>, EvalError> =
+                event.axes.iter().map(|(_, n)| Ok(n.eval(self.sizes)?.max(0))).collect();
+            let found = found.map_err(|error| value_error(place(), self.sizes, error))?;
+            let count = found.iter().try_fold(1i64, |n, &extent| n.checked_mul(extent));
+            let Some(count) = count.filter(|count| *count <= MAX_CELLS - self.cells as i64) else {
+                let message = format!("more than {MAX_CELLS} cells (at {})", self.sizes);
+                return Err(Violation::new(Reason::TooLarge, place(), message));
+            };
+            self.events.push((self.cells, found));
+            self.cells += count as usize;
+        }
+        Ok(())
+    }
+
+    /// Appends the tasks of the steps; false where there are too many.
+    fn run<B>(
+        &mut self,
+        program: &Program<B>,
+        families: &[Compiled<'_>],
+        steps: &[Step],
+        repeats: &mut Vec<(Symbol, i64)>,
+    ) -> Result<bool, Violation> {
+        for step in steps {
+            let fits = match step {
+                Step::Family(FamilyId(id)) => match families.get(*id as usize) {
+                    Some(family) => self.run_family(program, *id as usize, family, repeats)?,
+                    None => true,
+                },
+                Step::Repeat { coordinate, extent, steps } => {
+                    let place = || format!("repeat {coordinate}");
+                    let count =
+                        extent.eval(self.sizes).map_err(|error| value_error(place(), self.sizes, error))?;
+                    let mut fits = true;
+                    for value in 0..count {
+                        repeats.push((coordinate.clone(), value));
+                        fits = self.run(program, families, steps, repeats)?;
+                        repeats.pop();
+                        if !fits {
+                            break;
+                        }
+                    }
+                    fits
+                }
+            };
+            if !fits {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn run_family<B>(
+        &mut self,
+        program: &Program<B>,
+        id: usize,
+        family: &Compiled<'_>,
+        repeats: &[(Symbol, i64)],
+    ) -> Result<bool, Violation> {
+        let outer = repeats.len();
+        let mut at: Vec<i64> = repeats.iter().map(|(_, value)| *value).collect();
+        at.resize(family.extents.len().max(outer), 0);
+        self.run_axis(program, id, family, outer, outer, &mut at)
+    }
+
+    /// The tasks whose first `axis` coordinates are those of `at`.
+    fn run_axis<B>(
+        &mut self,
+        program: &Program<B>,
+        id: usize,
+        family: &Compiled<'_>,
+        axis: usize,
+        repeats: usize,
+        at: &mut Vec<i64>,
+    ) -> Result<bool, Violation> {
+        let Some(&count) = family.extents.get(axis) else {
+            if self.tasks.len() >= MAX_TASKS_AT_ALL {
+                return Ok(false);
+            }
+            let task = self.task(program, id, family, repeats, at)?;
+            self.tasks.push(task);
+            return Ok(true);
+        };
+        for value in 0..count {
+            at[axis] = value;
+            if !self.run_axis(program, id, family, axis + 1, repeats, at)? {
+                return Ok(false);
+            }
+        }
+        at[axis] = 0;
+        Ok(true)
+    }
+
+    fn task<B>(
+        &self,
+        program: &Program<B>,
+        id: usize,
+        family: &Compiled<'_>,
+        repeats: usize,
+        at: &[i64],
+    ) -> Result<Task, Violation> {
+        let place = || format!("tasks {}{at:?}", family.name);
+        let failed = |error| value_error(place(), self.sizes, error);
+        let mut moments = Vec::new();
+        let mut waits = Vec::with_capacity(family.waits.len());
+        for (index, edge) in family.waits.iter().enumerate() {
+            edge.tables(at, self, index, &mut moments).map_err(failed)?;
+            waits.push(self.cells_of(program, family, edge, at)?);
+        }
+        let mut touches = Vec::new();
+        for region in family.reads.iter().chain(&family.writes) {
+            region.tables.iter().try_for_each(|table| table.touch(at, self, &mut touches)).map_err(failed)?;
+        }
+        let mut notifies = Vec::new();
+        let mut late = Vec::new();
+        for edge in &family.notifies {
+            edge.tables(at, self, waits.len(), &mut late).map_err(failed)?;
+            notifies.extend(self.cells_of(program, family, edge, at)?);
+        }
+        let reads = family.regions(&family.reads, at, self).map_err(failed)?;
+        let writes = family.regions(&family.writes, at, self).map_err(failed)?;
+        match &family.toucher {
+            Some(toucher) => toucher(at, &mut touches).map_err(failed)?,
+            None => {
+                let declared = |regions: &[(BufferId, Cuboid)], write: bool| -> Vec<Touch> {
+                    let touch = |(buffer, elements): &(BufferId, Cuboid)| Touch {
+                        buffer: *buffer,
+                        elements: elements.clone(),
+                        write,
+                        prologue: false,
+                        table: false,
+                        exact: write,
+                    };
+                    regions.iter().map(touch).collect()
+                };
+                touches.extend(declared(&reads, false));
+                touches.extend(declared(&writes, true));
+            }
+        }
+        let moment = |touch: Touch| Moment { waits: if touch.prologue { 0 } else { waits.len() }, touch };
+        let (early, body): (Vec<Touch>, Vec<Touch>) = touches.into_iter().partition(|touch| touch.prologue);
+        let mut all: Vec<Moment> = early.into_iter().map(moment).collect();
+        all.extend(moments);
+        all.extend(body.into_iter().map(moment));
+        all.extend(late);
+        all.retain(|moment| !moment.touch.elements.is_empty());
+        for moment in &all {
+            let declared = if moment.touch.write { &writes } else { &reads };
+            self.check_touch(program, &moment.touch, declared, &place())?;
+        }
+        Ok(Task { family: id, coordinates: at.to_vec(), repeats, waits, notifies, moments: all })
+    }
+
+    /// A touch lies inside its buffer and inside what the family declares.
+    fn check_touch<B>(
+        &self,
+        program: &Program<B>,
+        touch: &Touch,
+        declared: &[(BufferId, Cuboid)],
+        place: &str,
+    ) -> Result<(), Violation> {
+        let buffer = program.buffer(touch.buffer);
+        let inside = Cuboid::whole(&self.extents[touch.buffer.0 as usize]);
+        if !inside.contains(&touch.elements) {
+            let message = format!(
+                "it {} `{}{}`, which has only {inside} (at {})",
+                verb(touch),
+                buffer.name,
+                touch.elements,
+                self.sizes
+            );
+            return Err(Violation::new(Reason::Bounds, place, message));
+        }
+        let own: Vec<Cuboid> =
+            declared.iter().filter(|(id, _)| *id == touch.buffer).map(|(_, region)| region.clone()).collect();
+        if touch.exact && !touch.elements.is_covered(&own) {
+            let declared: Vec<String> = own.iter().map(|region| format!("{}{region}", buffer.name)).collect();
+            let declared =
+                if declared.is_empty() { "nothing of it".to_string() } else { declared.join(", ") };
+            let message = format!(
+                "it {} `{}{}`, but declares {declared} (at {})",
+                verb(touch),
+                buffer.name,
+                touch.elements,
+                self.sizes
+            );
+            return Err(Violation::new(Reason::Undeclared, place, message));
+        }
+        Ok(())
+    }
+
+    /// The cells that an edge means, each once.
+    fn cells_of<B>(
+        &self,
+        program: &Program<B>,
+        family: &Compiled<'_>,
+        edge: &CompiledEdge,
+        at: &[i64],
+    ) -> Result<Vec<usize>, Violation> {
+        let place = || format!("tasks {}{at:?}", family.name);
+        let Some((base, extents)) = self.events.get(edge.event) else { return Ok(Vec::new()) };
+        let mut cells = vec![0usize];
+        for (index, &extent) in edge.index.iter().zip(extents) {
+            let along =
+                index.cells(at, self.sizes).map_err(|error| value_error(place(), self.sizes, error))?;
+            if let Some(outside) = along.iter().find(|&&cell| cell < 0 || cell >= extent) {
+                let name = &program.events[edge.event].name;
+                let message = format!(
+                    "an edge means cell {outside} of {extent} along an axis of `{name}` (at {})",
+                    self.sizes
+                );
+                return Err(Violation::new(Reason::Cell, place(), message));
+            }
+            let next =
+                |cell: &usize| along.iter().map(|&i| cell * extent as usize + i as usize).collect::<Vec<_>>();
+            cells = cells.iter().flat_map(next).collect();
+        }
+        cells.iter_mut().for_each(|cell| *cell += base);
+        Ok(cells)
+    }
+
+    /// The event of a cell, and the cell's coordinates.
+    pub(super) fn cell(&self, cell: usize) -> (usize, Vec<i64>) {
+        let event = self.events.iter().rposition(|(base, _)| *base <= cell).unwrap_or(0);
+        let Some((base, extents)) = self.events.get(event) else { return (0, Vec::new()) };
+        let mut rest = (cell - base) as i64;
+        let mut at = vec![0; extents.len()];
+        for (i, &extent) in at.iter_mut().zip(extents).rev() {
+            *i = rest % extent.max(1);
+            rest /= extent.max(1);
+        }
+        (event, at)
+    }
+
+    /// The name of a task, such as `attn[m = 2, h = 0]`.
+    pub(super) fn name<B>(&self, program: &Program<B>, task: usize) -> String {
+        let Some(task) = self.tasks.get(task) else { return "a task".to_string() };
+        let family = &program.families[task.family];
+        let at: Vec<String> = family
+            .coordinates
+            .iter()
+            .zip(&task.coordinates)
+            .map(|((name, _), value)| format!("{name} = {value}"))
+            .collect();
+        format!("{}[{}]", family.name, at.join(", "))
+    }
+}
+
+fn verb(touch: &Touch) -> &'static str {
+    if touch.write { "writes" } else { "reads" }
+}
+
+/// An element of a table whose index is compiled.
+pub(super) struct TableRead {
+    buffer: BufferId,
+    index: Vec<Code>,
+}
+
+impl TableRead {
+    /// The elements of tables that a dim reads.
+    pub(super) fn all(
+        buffers: &[Buffer],
+        dim: &Dim,
+        vars: &[Symbol],
+        sizes: &Sizes,
+    ) -> Result<Vec<TableRead>, EvalError> {
+        let mut found = Vec::new();
+        let mut error = None;
+        visit_atoms(dim, &mut |atom| {
+            let Atom::Element(table, index) = atom else { return };
+            let Some(buffer) = buffers.iter().position(|buffer| buffer.name == *table) else { return };
+            let index: Result<Vec<Code>, EvalError> =
+                index.iter().map(|dim| Code::dim(dim, vars, sizes)).collect();
+            match index {
+                Ok(index) => found.push(TableRead { buffer: BufferId(buffer as u32), index }),
+                Err(failed) => error = Some(failed),
+            }
+        });
+        error.map_or(Ok(found), Err)
+    }
+
+    /// The buffer and the element that is read at these slots.
+    pub(super) fn element(&self, slots: &[i64], sizes: &Sizes) -> Result<(BufferId, Cuboid), EvalError> {
+        let mut axes = Vec::with_capacity(self.index.len());
+        for code in &self.index {
+            let i = code.eval(slots, sizes)?;
+            axes.push((i, i.saturating_add(1)));
+        }
+        Ok((self.buffer, Cuboid { axes }))
+    }
+
+    fn touch(&self, at: &[i64], instance: &Instance<'_>, out: &mut Vec<Touch>) -> Result<(), EvalError> {
+        let (buffer, elements) = self.element(at, instance.sizes)?;
+        out.push(Touch { buffer, elements, write: false, prologue: false, table: true, exact: true });
+        Ok(())
+    }
+}
+
+struct CompiledRegion {
+    buffer: BufferId,
+    intervals: Vec<(Code, Code)>,
+    tables: Vec<TableRead>,
+}
+
+enum CompiledIndex {
+    One(Code),
+    Range(Code, Code),
+    Gather { lo: Code, hi: Code, cell: Code },
+}
+
+impl CompiledIndex {
+    fn cells(&self, at: &[i64], sizes: &Sizes) -> Result<Vec<i64>, EvalError> {
+        match self {
+            CompiledIndex::One(cell) => Ok(vec![cell.eval(at, sizes)?]),
+            CompiledIndex::Range(lo, hi) => {
+                let (lo, hi) = (lo.eval(at, sizes)?, hi.eval(at, sizes)?);
+                Ok((lo..hi.min(lo.saturating_add(MAX_CELLS))).collect())
+            }
+            CompiledIndex::Gather { lo, hi, cell } => {
+                let (lo, hi) = (lo.eval(at, sizes)?, hi.eval(at, sizes)?);
+                let mut slots = at.to_vec();
+                slots.push(0);
+                let mut cells = Vec::new();
+                for value in lo..hi.min(lo.saturating_add(MAX_CELLS)) {
+                    slots[at.len()] = value;
+                    cells.push(cell.eval(&slots, sizes)?);
+                }
+                cells.sort_unstable();
+                cells.dedup();
+                Ok(cells)
+            }
+        }
+    }
+}
+
+struct CompiledEdge {
+    event: usize,
+    index: Vec<CompiledIndex>,
+    /// Elements read whatever a gather's label is.
+    plain: Vec<TableRead>,
+    /// Elements read for each label of the gather with this index.
+    gathered: Vec<(usize, TableRead)>,
+}
+
+impl CompiledEdge {
+    fn new(
+        buffers: &[Buffer],
+        edge: &Edge,
+        vars: &[Symbol],
+        sizes: &Sizes,
+    ) -> Result<CompiledEdge, EvalError> {
+        let mut compiled = CompiledEdge {
+            event: edge.event.0 as usize,
+            index: Vec::new(),
+            plain: Vec::new(),
+            gathered: Vec::new(),
+        };
+        for (axis, index) in edge.index.iter().enumerate() {
+            let mut code = |dim: &Dim| -> Result<Code, EvalError> {
+                compiled.plain.extend(TableRead::all(buffers, dim, vars, sizes)?);
+                Code::dim(dim, vars, sizes)
+            };
+            let index = match index {
+                EdgeIndex::Affine(cell) | EdgeIndex::Quotient(cell) => CompiledIndex::One(code(cell)?),
+                EdgeIndex::Range { lo, hi } | EdgeIndex::TableRange { lo, hi } => {
+                    CompiledIndex::Range(code(lo)?, code(hi)?)
+                }
+                EdgeIndex::Gather { label, lo, hi, cell } => {
+                    let (lo, hi) = (code(lo)?, code(hi)?);
+                    let inner: Vec<Symbol> = vars.iter().chain([label]).cloned().collect();
+                    let reads = TableRead::all(buffers, cell, &inner, sizes)?;
+                    compiled.gathered.extend(reads.into_iter().map(|read| (axis, read)));
+                    CompiledIndex::Gather { lo, hi, cell: Code::dim(cell, &inner, sizes)? }
+                }
+            };
+            compiled.index.push(index);
+        }
+        Ok(compiled)
+    }
+
+    /// Appends the tables that the edge reads, after `waits` waits.
+    fn tables(
+        &self,
+        at: &[i64],
+        instance: &Instance<'_>,
+        waits: usize,
+        out: &mut Vec<Moment>,
+    ) -> Result<(), EvalError> {
+        let mut touches = Vec::new();
+        self.plain.iter().try_for_each(|table| table.touch(at, instance, &mut touches))?;
+        for (axis, table) in &self.gathered {
+            let Some(CompiledIndex::Gather { lo, hi, .. }) = self.index.get(*axis) else { continue };
+            let (lo, hi) = (lo.eval(at, instance.sizes)?, hi.eval(at, instance.sizes)?);
+            for value in lo..hi.min(lo.saturating_add(MAX_CELLS)) {
+                let slots: Vec<i64> = at.iter().copied().chain([value]).collect();
+                table.touch(&slots, instance, &mut touches)?;
+            }
+        }
+        out.extend(touches.into_iter().map(|touch| Moment { touch, waits }));
+        Ok(())
+    }
+}
+
+/// A family at one assignment of sizes.
+struct Compiled<'a> {
+    name: Symbol,
+    /// The extents of all coordinates; a negative one counts as 0.
+    extents: Vec<i64>,
+    waits: Vec<CompiledEdge>,
+    notifies: Vec<CompiledEdge>,
+    reads: Vec<CompiledRegion>,
+    writes: Vec<CompiledRegion>,
+    toucher: Option<Toucher<'a>>,
+}
+
+impl<'a> Compiled<'a> {
+    fn new<B: Touches>(
+        program: &'a Program<B>,
+        family: &'a Family<B>,
+        sizes: &'a Sizes,
+        extents: &'a [Vec<i64>],
+    ) -> Result<Compiled<'a>, Violation> {
+        let place = format!("tasks {}", family.name);
+        let vars: Vec<Symbol> = family.coordinates.iter().map(|(name, _)| name.clone()).collect();
+        let failed = |error| value_error(&place, sizes, error);
+        let edges = |edges: &[Edge]| -> Result<Vec<CompiledEdge>, EvalError> {
+            edges.iter().map(|edge| CompiledEdge::new(&program.buffers, edge, &vars, sizes)).collect()
+        };
+        let regions = |accesses: &[Access]| -> Result<Vec<CompiledRegion>, EvalError> {
+            let region = |access: &Access| {
+                let mut tables = Vec::new();
+                let mut intervals = Vec::new();
+                for Interval { lo, hi } in &access.region {
+                    tables.extend(TableRead::all(&program.buffers, lo, &vars, sizes)?);
+                    tables.extend(TableRead::all(&program.buffers, hi, &vars, sizes)?);
+                    intervals.push((Code::dim(lo, &vars, sizes)?, Code::dim(hi, &vars, sizes)?));
+                }
+                Ok(CompiledRegion { buffer: access.buffer, intervals, tables })
+            };
+            accesses.iter().map(region).collect()
+        };
+        let counts = family.coordinates.iter().map(|(_, extent)| Ok(extent.eval(sizes)?.max(0)));
+        let site = Site { buffers: &program.buffers, extents, coordinates: &family.coordinates, sizes };
+        let toucher = family.body.toucher(&site)?;
+        Ok(Compiled {
+            name: family.name.clone(),
+            extents: counts.collect::<Result<_, _>>().map_err(failed)?,
+            waits: edges(&family.waits).map_err(failed)?,
+            notifies: edges(&family.notifies).map_err(failed)?,
+            reads: regions(&family.reads).map_err(failed)?,
+            writes: regions(&family.writes).map_err(failed)?,
+            toucher,
+        })
+    }
+
+    /// The declared elements of a task, inside their buffers.
+    fn regions(
+        &self,
+        regions: &[CompiledRegion],
+        at: &[i64],
+        instance: &Instance<'_>,
+    ) -> Result<Vec<(BufferId, Cuboid)>, EvalError> {
+        let mut found = Vec::with_capacity(regions.len());
+        for region in regions {
+            let mut axes = Vec::with_capacity(region.intervals.len());
+            for (lo, hi) in &region.intervals {
+                axes.push((lo.eval(at, instance.sizes)?, hi.eval(at, instance.sizes)?));
+            }
+            let region_of = Cuboid { axes }.clipped(&instance.extents[region.buffer.0 as usize]);
+            found.push((region.buffer, region_of));
+        }
+        Ok(found)
+    }
+}
