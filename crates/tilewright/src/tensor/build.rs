@@ -278,7 +278,7 @@ impl FunctionBuilder {
             );
             return Err(Problem::new(Reason::Count, message));
         }
-        let facts = infer::facts_after(&self.scope(), &op, &operands, &names)?;
+        let facts = infer::facts_after(&self.scope(), &op, &operands, &names, &typed.types)?;
         let mut results = Vec::with_capacity(names.len());
         for (name, ty) in names.iter().zip(typed.types) {
             results.push(self.define(name.as_str(), ty)?);

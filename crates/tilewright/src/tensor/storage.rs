@@ -8,7 +8,7 @@
 //!
 //! In an extent, a name that the facts declare is a size; any other name of an earlier axis is the index along it.
 
-use super::ir::{Axis, Function, Op, Operand, TensorType};
+use super::ir::{Axis, Function, Op, TensorType};
 use super::ops::{Operands, Problem};
 use crate::dim::{Atom, Dim, Facts, Symbol};
 
@@ -81,9 +81,12 @@ pub fn facts_in(function: &Function, facts: &Facts) -> Result<Facts, Problem> {
         let Op::Special { operator, .. } = &node.op else { continue };
         let Some(rule) = operator.splits else { continue };
         let operands = Operands::of(function, &node.operands, facts)?;
-        let Some(splits) = rule(&operands.types) else { continue };
-        let Some(value) = node.results.get(splits.result) else { continue };
-        let Some(value) = function.values.get(value.0 as usize) else { continue };
+        let results: Option<Vec<_>> =
+            node.results.iter().map(|id| function.values.get(id.0 as usize)).collect();
+        let results = results.ok_or_else(|| "a value is missing".to_string())?;
+        let types: Vec<TensorType> = results.iter().map(|value| value.ty.clone()).collect();
+        let Some(splits) = rule(&operands.types, &types) else { continue };
+        let Some(value) = results.get(splits.result) else { continue };
         all.declare_splits(value.name.clone(), splits.parts, splits.total).map_err(|e| e.to_string())?;
     }
     Ok(all)
@@ -301,13 +304,5 @@ fn of_atom(atom: &Atom) -> Dim {
         Atom::Min(args) => Dim::min_of(all(args)).unwrap_or_else(Dim::overflow),
         Atom::Max(args) => Dim::max_of(all(args)).unwrap_or_else(Dim::overflow),
         Atom::Overflow => Dim::overflow(),
-    }
-}
-
-/// Whether an operand is a value, and which.
-pub fn value_of(operand: &Operand) -> Option<super::ir::ValueId> {
-    match operand {
-        Operand::Value { value, .. } => Some(*value),
-        _ => None,
     }
 }

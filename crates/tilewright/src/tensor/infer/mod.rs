@@ -258,17 +258,18 @@ pub fn dims_of(op: &Op) -> Vec<Dim> {
     found
 }
 
-/// The facts after an operator whose results have these names: an operator that computes offsets adds one.
+/// The facts after an operator whose results have these names and types: an operator that computes offsets adds one.
 pub fn facts_after(
     scope: &Scope<'_>,
     op: &Op,
     operands: &[Operand],
     names: &[Symbol],
+    results: &[TensorType],
 ) -> Result<Option<Facts>, Problem> {
     let Op::Special { operator, .. } = op else { return Ok(None) };
     let Some(rule) = operator.splits else { return Ok(None) };
     let types = operands.iter().map(|operand| operand_type(scope, operand)).collect::<Result<Vec<_>, _>>()?;
-    let Some(splits) = rule(&types) else { return Ok(None) };
+    let Some(splits) = rule(&types, results) else { return Ok(None) };
     let Some(name) = names.get(splits.result) else { return Ok(None) };
     let mut facts = scope.facts.clone();
     let declared = facts.declare_splits(name.clone(), splits.parts, splits.total);

@@ -75,9 +75,9 @@ pub struct Special {
     pub meaning: fn(site: &Site, results: &[TensorType]) -> Result<Meaning, Problem>,
     /// The function, for an operator whose meaning is opaque; lower levels run it without a site.
     pub opaque: Option<Opaque>,
-    /// Which result holds offsets, if one does, and the parts and the total that it splits, given the types of the
-    /// operands: the fact that `T splits total over parts` states for a parameter.
-    pub splits: Option<fn(operands: &[TensorType]) -> Option<Splits>>,
+    /// Which result holds offsets, if one does, and the parts and the total that it splits, given the types of operands
+    /// and results: the fact that `off splits total over parts` states for a parameter.
+    pub splits: Option<fn(operands: &[TensorType], results: &[TensorType]) -> Option<Splits>>,
     /// One line for the documentation.
     pub doc: &'static str,
 }
