@@ -4,7 +4,7 @@
 //! are in storage order ([`super::storage`]). What nothing has written is NaN or, for integers, the greatest value of
 //! the type, so that it shows.
 
-mod check;
+pub mod check;
 mod nest;
 
 use super::array::{Array, Data};
@@ -14,7 +14,7 @@ use super::ir::{
 };
 use super::meaning::{meaning_with, source};
 use super::ops::Meaning;
-use super::storage::{self, Storage};
+use super::storage;
 use crate::dim::{Dim, Env, EvalError, Facts, Symbol};
 use crate::error::Error;
 use nest::{Fault, Source, Surroundings};
@@ -144,16 +144,12 @@ impl<'a> Frame<'a> {
 
     /// The value of a dim that must be a size.
     fn size(&self, subject: &str, dim: &Dim) -> Result<usize, Error> {
-        let input = |message: String| Error::Input { subject: subject.to_string(), message };
-        let size = dim.eval(self).map_err(|error| input(error.to_string()))?;
-        usize::try_from(size)
-            .map_err(|_| input(format!("the extent `{dim}` is {size}; sizes are not negative")))
+        check::size(self, subject, dim)
     }
 
-    /// The storage extents of a type at these sizes.
-    fn extents(&self, subject: &str, ty: &TensorType) -> Result<Vec<usize>, Error> {
-        let storage = Storage::with(ty, &self.facts).map_err(|message| illegal(subject, message))?;
-        storage.extents.iter().map(|extent| self.size(subject, extent)).collect()
+    /// The storage extents of a value's type at these sizes.
+    fn extents(&self, value: &Value) -> Result<Vec<usize>, Error> {
+        check::extents(&self.facts, self, &value.name, &value.ty)
     }
 }
 
@@ -188,7 +184,8 @@ impl<'a> Machine<'a> {
             self.hold(&mut frame, param.value, array)?;
         }
         for param in &function.params {
-            check::parameter(&frame, frame.value(param.value)?, frame.array(param.value)?)?;
+            let value = frame.value(param.value)?;
+            check::parameter(&frame.facts, &frame, &value.name, &value.ty, frame.array(param.value)?)?;
         }
         for node in &function.nodes {
             self.node(&mut frame, node, depth)?;
@@ -264,7 +261,7 @@ impl<'a> Machine<'a> {
         }
         for (&id, array) in node.results.iter().zip(results) {
             let value = frame.value(id)?;
-            let extents = frame.extents(value.name.as_str(), &value.ty)?;
+            let extents = frame.extents(value)?;
             if extents != array.extents || value.ty.dtype != array.dtype {
                 return Err(illegal(&frame.place(node), "the result of a function has another type"));
             }
@@ -293,7 +290,7 @@ impl<'a> Machine<'a> {
         for (&id, becomes) in node.results.iter().zip(becomes) {
             if *becomes == RepeatResult::Stacked {
                 let value = frame.value(id)?;
-                let extents = frame.extents(value.name.as_str(), &value.ty)?;
+                let extents = frame.extents(value)?;
                 self.allow_extents(&extents, &place)?;
                 stacks.push(Array::filled(value.ty.dtype, &extents, unwritten(value.ty.dtype)));
             }
@@ -351,7 +348,7 @@ impl<'a> Machine<'a> {
         let mut types = Vec::with_capacity(node.results.len());
         for &id in &node.results {
             let value = frame.value(id)?;
-            let extents = frame.extents(value.name.as_str(), &value.ty)?;
+            let extents = frame.extents(value)?;
             self.allow_extents(&extents, &place)?;
             types.push((&value.ty, extents));
         }

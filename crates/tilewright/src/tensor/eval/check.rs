@@ -1,10 +1,11 @@
 //! Whether sizes and arrays fit a program: the facts are checked here, so that everything else may rely on them.
 
-use super::Frame;
-use crate::dim::{Env, Facts, Symbol};
+use super::illegal;
+use crate::dim::{Dim, Env, Facts, Symbol};
 use crate::error::Error;
 use crate::tensor::array::{Array, Data};
-use crate::tensor::ir::Value;
+use crate::tensor::ir::TensorType;
+use crate::tensor::storage::Storage;
 use std::collections::BTreeMap;
 
 fn input(subject: &Symbol, message: String) -> Error {
@@ -12,7 +13,7 @@ fn input(subject: &Symbol, message: String) -> Error {
 }
 
 /// Every declared symbol has a value in its range, and nothing else has one.
-pub(super) fn symbols(facts: &Facts, values: &BTreeMap<Symbol, i64>) -> Result<(), Error> {
+pub fn symbols(facts: &Facts, values: &BTreeMap<Symbol, i64>) -> Result<(), Error> {
     if let Some(missing) = facts.symbols().find(|symbol| !values.contains_key(symbol)) {
         return Err(input(missing, "this size has no value; give it one".into()));
     }
@@ -26,13 +27,32 @@ pub(super) fn symbols(facts: &Facts, values: &BTreeMap<Symbol, i64>) -> Result<(
     Ok(())
 }
 
-/// An array fits its parameter: element type, extents, elements of the type, and the facts on its elements.
-pub(super) fn parameter(frame: &Frame, value: &Value, array: &Array) -> Result<(), Error> {
-    let name = &value.name;
-    if array.dtype != value.ty.dtype {
-        return Err(input(name, format!("the elements are {}, and must be {}", array.dtype, value.ty.dtype)));
+/// The storage extents of the value called `name`, at the sizes of `env`.
+pub fn extents(facts: &Facts, env: &dyn Env, name: &Symbol, ty: &TensorType) -> Result<Vec<usize>, Error> {
+    let storage = Storage::with(ty, facts).map_err(|message| illegal(name.as_str(), message))?;
+    storage.extents.iter().map(|extent| size(env, name.as_str(), extent)).collect()
+}
+
+/// The value of a dim that must be a size.
+pub fn size(env: &dyn Env, subject: &str, dim: &Dim) -> Result<usize, Error> {
+    let input = |message: String| Error::Input { subject: subject.to_string(), message };
+    let size = dim.eval(env).map_err(|error| input(error.to_string()))?;
+    usize::try_from(size).map_err(|_| input(format!("the extent `{dim}` is {size}; sizes are not negative")))
+}
+
+/// An array fits the parameter called `name`: element type, extents, elements of the type, and the facts on its
+/// elements.
+pub fn parameter(
+    facts: &Facts,
+    env: &dyn Env,
+    name: &Symbol,
+    ty: &TensorType,
+    array: &Array,
+) -> Result<(), Error> {
+    if array.dtype != ty.dtype {
+        return Err(input(name, format!("the elements are {}, and must be {}", array.dtype, ty.dtype)));
     }
-    let extents = frame.extents(name.as_str(), &value.ty)?;
+    let extents = extents(facts, env, name, ty)?;
     if array.extents != extents {
         return Err(input(name, format!("the shape is {:?}, and must be {extents:?}", array.extents)));
     }
@@ -44,18 +64,18 @@ pub(super) fn parameter(frame: &Frame, value: &Value, array: &Array) -> Result<(
     if let Some((k, x)) = elements.iter().enumerate().find(|(_, x)| **x < lo || **x > hi) {
         return Err(input(name, format!("element {k} is {x}, which is no {}", array.dtype)));
     }
-    splits(frame, name, elements)?;
-    range(frame, name, elements)
+    splits(facts, env, name, elements)?;
+    range(facts, env, name, elements)
 }
 
-fn bound(frame: &Frame, name: &Symbol, dim: &crate::dim::Dim) -> Result<i64, Error> {
-    dim.eval(frame as &dyn Env).map_err(|error| input(name, error.to_string()))
+fn bound(env: &dyn Env, name: &Symbol, dim: &Dim) -> Result<i64, Error> {
+    dim.eval(env).map_err(|error| input(name, error.to_string()))
 }
 
 /// The elements split what the facts say.
-fn splits(frame: &Frame, name: &Symbol, elements: &[i64]) -> Result<(), Error> {
-    let Some((parts, total)) = frame.facts.splits(name) else { return Ok(()) };
-    let (parts, total) = (bound(frame, name, parts)?, bound(frame, name, total)?);
+fn splits(facts: &Facts, env: &dyn Env, name: &Symbol, elements: &[i64]) -> Result<(), Error> {
+    let Some((parts, total)) = facts.splits(name) else { return Ok(()) };
+    let (parts, total) = (bound(env, name, parts)?, bound(env, name, total)?);
     if i64::try_from(elements.len()).ok() != parts.checked_add(1) {
         return Err(input(
             name,
@@ -78,12 +98,12 @@ fn splits(frame: &Frame, name: &Symbol, elements: &[i64]) -> Result<(), Error> {
 }
 
 /// The elements lie where the facts say.
-fn range(frame: &Frame, name: &Symbol, elements: &[i64]) -> Result<(), Error> {
-    let Some((lo, hi)) = frame.facts.table_range(name) else { return Ok(()) };
+fn range(facts: &Facts, env: &dyn Env, name: &Symbol, elements: &[i64]) -> Result<(), Error> {
+    let Some((lo, hi)) = facts.table_range(name) else { return Ok(()) };
     if elements.is_empty() {
         return Ok(());
     }
-    let (lo, hi) = (bound(frame, name, lo)?, bound(frame, name, hi)?);
+    let (lo, hi) = (bound(env, name, lo)?, bound(env, name, hi)?);
     match elements.iter().enumerate().find(|(_, x)| **x < lo || **x > hi) {
         Some((k, x)) => Err(input(name, format!("element {k} is {x}, and must be in {lo}..={hi}"))),
         None => Ok(()),
