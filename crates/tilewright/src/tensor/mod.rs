@@ -1,6 +1,7 @@
 //! What to compute: operators over tensors with symbolic extents and named axes.
 
 pub mod array;
+pub mod bind;
 pub mod build;
 pub mod dtype;
 pub mod elementwise;
@@ -12,6 +13,7 @@ pub mod monoid;
 pub mod names;
 pub mod nest;
 pub mod ops;
+pub mod prepare;
 pub mod storage;
 pub mod text;
 pub mod verify;

@@ -51,9 +51,10 @@ fn arguments<'a>(
 ) -> Result<Vec<&'a Value>, Problem> {
     if operands.len() != signature.params.len() {
         let message = format!(
-            "`{}` takes {} arguments, and is given {}",
+            "`{}` takes {} argument{}, and is given {}",
             signature.name,
             signature.params.len(),
+            if signature.params.len() == 1 { "" } else { "s" },
             operands.len()
         );
         return Err(Problem::new(Reason::Count, message));

@@ -120,7 +120,8 @@ fn check_dim_with(
             } else {
                 format!("; a size is declared behind `where`, such as `{symbol} in 0..=8192`")
             };
-            return Err(Problem::new(Reason::Symbol, format!("unknown size `{symbol}`{hint}")));
+            let what = if local.is_empty() { "size" } else { "size or label" };
+            return Err(Problem::new(Reason::Symbol, format!("unknown {what} `{symbol}`{hint}")));
         }
     }
     let mut problem = None;

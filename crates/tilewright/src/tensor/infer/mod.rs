@@ -169,12 +169,7 @@ pub fn infer(
     stated: Option<&[Vec<Axis>]>,
     to: Option<DType>,
 ) -> Result<Typed, Problem> {
-    let has_to = match op {
-        Op::Elementwise { function } => function.types == TypeRule::To,
-        Op::Contract { .. } => true,
-        _ => false,
-    };
-    if to.is_some() && !has_to {
+    if to.is_some() && !has_to(op) {
         let message =
             "`to` belongs to `contract` and to functions such as `cast`; apply `cast` to the result";
         return Err(Problem::new(Reason::DType, message).at(At::DType));
@@ -203,6 +198,15 @@ pub fn infer(
             let types = apply::repeat(scope, &repeat, operands)?;
             Ok(Typed { result_labels: Vec::new(), types })
         }
+    }
+}
+
+/// Whether the program states the element type of the operator's result.
+pub fn has_to(op: &Op) -> bool {
+    match op {
+        Op::Elementwise { function } => function.types == TypeRule::To,
+        Op::Contract { .. } => true,
+        _ => false,
     }
 }
 

@@ -75,7 +75,10 @@ fn function(p: &mut Parser<'_>, facts: Option<&mut Spanned<Facts>>) -> Result<Fu
 fn name(p: &mut Parser<'_>, what: &str) -> Result<Spanned<Symbol>> {
     let (word, span) = p.ident(what)?;
     if word == "_" || is_reserved(word) {
-        return Err(p.error(span, format!("`{word}` has a meaning of its own and cannot be {what}")));
+        return Err(p.error(
+            span,
+            format!("`{word}` is a word of the text form and names nothing; use another name"),
+        ));
     }
     Ok(Spanned { item: Symbol::new(word), span })
 }
