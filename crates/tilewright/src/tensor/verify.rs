@@ -147,7 +147,10 @@ impl<'a> FunctionVerifier<'a> {
             types.push(&value.ty);
         }
         self.inferred(node, &names, &types)?;
-        if let Some(facts) = super::infer::facts_after(&self.scope(), &node.op, &node.operands, &names)? {
+        let owned: Vec<TensorType> = types.into_iter().cloned().collect();
+        if let Some(facts) =
+            super::infer::facts_after(&self.scope(), &node.op, &node.operands, &names, &owned)?
+        {
             self.facts = facts;
         }
         self.names.extend(names.into_iter().zip(node.results.iter().copied()));
