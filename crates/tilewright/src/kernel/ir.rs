@@ -99,7 +99,7 @@ pub struct Channel {
 }
 
 /// What one task does.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kernel {
     /// The tiles.
     pub tiles: Vec<Tile>,
@@ -312,4 +312,109 @@ pub enum Statement {
     Wait(Edge),
     /// Notifies an edge inside a body.
     Notify(Edge),
+}
+
+impl Tile {
+    /// The bytes that it takes, padding included.
+    pub fn bytes(&self) -> u64 {
+        let sizes = self.ranges.iter().map(|range| u64::try_from(range.size).unwrap_or(u64::MAX));
+        sizes.fold(self.dtype.bytes() as u64, u64::saturating_mul)
+    }
+}
+
+impl Mask {
+    /// The mask that admits every index tuple in range.
+    pub fn always() -> Mask {
+        Mask { condition: Cond::True, tiles: Vec::new() }
+    }
+
+    /// Whether every index tuple in range is admitted.
+    pub fn is_always(&self) -> bool {
+        self.condition.is_true() && self.tiles.is_empty()
+    }
+}
+
+impl Statement {
+    /// The tiles that the statement itself, not its body, reads; a tile that it updates is both read and written.
+    /// Tiles that its index expressions read by name are not among them.
+    pub fn reads(&self) -> Vec<TileId> {
+        match self {
+            Statement::Store { tile, .. } => vec![*tile],
+            Statement::Compute { arguments, .. } => {
+                let tile = |argument: &Argument| match argument {
+                    Argument::Item(id) => Some(*id),
+                    _ => None,
+                };
+                arguments.iter().filter_map(tile).collect()
+            }
+            Statement::Convert { from, .. } => vec![*from],
+            Statement::Reduce { argument, mask, state, .. } => {
+                std::iter::once(argument).chain(&mask.tiles).chain(state).copied().collect()
+            }
+            Statement::Contract { factors, sum, mask } => {
+                factors.iter().chain([sum]).chain(&mask.tiles).copied().collect()
+            }
+            Statement::Mma { a, b, c, mask, .. } => {
+                [a, b, c].into_iter().chain(&mask.tiles).copied().collect()
+            }
+            Statement::Bits { source, .. } => vec![*source],
+            Statement::Align { significand, exponent, .. } => vec![*significand, *exponent],
+            Statement::Rescale { significand, from, to, .. } => vec![*significand, *from, *to],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The tiles that the statement itself, not its body, writes.
+    pub fn writes(&self) -> Vec<TileId> {
+        match self {
+            Statement::Fill { tile, .. } | Statement::Load { tile, .. } => vec![*tile],
+            Statement::Compute { result, .. }
+            | Statement::Bits { result, .. }
+            | Statement::Align { result, .. }
+            | Statement::Rescale { result, .. } => vec![*result],
+            Statement::Convert { to, .. } => vec![*to],
+            Statement::Reduce { state, .. } => state.clone(),
+            Statement::Contract { sum, .. } => vec![*sum],
+            Statement::Mma { c, .. } => vec![*c],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The token that the statement gives.
+    pub fn token(&self) -> Option<TokenId> {
+        match self {
+            Statement::Load { token, .. } | Statement::Store { token, .. } | Statement::Mma { token, .. } => {
+                *token
+            }
+            _ => None,
+        }
+    }
+
+    /// Calls `f` on every index expression of the statement itself, with the labels that it may use being those of
+    /// the tiles that it reads and writes; and on both sides of every condition.
+    pub fn visit_dims(&self, f: &mut dyn FnMut(&Dim)) {
+        match self {
+            Statement::Loop { extent, .. } => f(extent),
+            Statement::Load { index, when, .. } => {
+                index.iter().for_each(&mut *f);
+                when.visit_dims(f);
+            }
+            Statement::Store { index, .. } => index.iter().for_each(f),
+            Statement::Compute { arguments, .. } => {
+                for argument in arguments {
+                    match argument {
+                        Argument::Index(dim) => f(dim),
+                        Argument::Holds(cond) => cond.visit_dims(f),
+                        Argument::Item(_) | Argument::Literal(_) => {}
+                    }
+                }
+            }
+            Statement::Reduce { position, mask, .. } => {
+                f(position);
+                mask.condition.visit_dims(f);
+            }
+            Statement::Contract { mask, .. } | Statement::Mma { mask, .. } => mask.condition.visit_dims(f),
+            _ => {}
+        }
+    }
 }
