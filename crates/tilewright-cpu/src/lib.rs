@@ -1,4 +1,8 @@
 //! Runs Tilewright's kernel programs on the cores of a machine.
 
 pub mod cores;
+mod memory;
 pub mod pool;
+pub mod portable;
+
+pub use portable::Portable;

@@ -8,8 +8,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// What each worker runs.
-type Job = Arc<dyn Fn(usize) + Send + Sync>;
+/// What each worker runs; valid while the call of [`Pool::run`] that was given it lasts.
+#[derive(Clone, Copy)]
+struct Job(*const (dyn Fn(usize) + Sync));
+
+// SAFETY: what the pointer leads to may be called from any thread (`Sync`), and `Pool::run` keeps it alive.
+unsafe impl Send for Job {}
 
 /// A fixed number of workers.
 pub struct Pool {
@@ -72,12 +76,15 @@ impl Pool {
     ///
     /// # Errors
     /// [`Panicked`] if any worker panicked; the others have finished all the same.
-    pub fn run(&self, job: Job) -> Result<(), Panicked> {
+    pub fn run(&self, job: &(dyn Fn(usize) + Sync)) -> Result<(), Panicked> {
+        // SAFETY: only the lifetime is dropped. The pointer is taken back below before this function returns, when no
+        // worker is left in the job; a panic of the caller's own share is caught before that.
+        let erased = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(job) };
         let _turn = lock(&self.turn);
         {
             let mut state = lock(&self.shared.state);
             state.generation += 1;
-            state.job = Some(Arc::clone(&job));
+            state.job = Some(Job(erased));
             state.running = self.threads.len();
             state.panicked = false;
         }
@@ -114,10 +121,14 @@ fn work(shared: &Shared, number: usize) {
                 return;
             }
             seen = state.generation;
-            state.job.clone()
+            state.job
         };
-        let outcome = catch_unwind(AssertUnwindSafe(|| job.iter().for_each(|job| job(number))));
-        drop(job);
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            if let Some(Job(job)) = job {
+                // SAFETY: `Pool::run` waits for this worker before the job ends.
+                unsafe { (*job)(number) }
+            }
+        }));
         let mut state = lock(&shared.state);
         state.running -= 1;
         state.panicked |= outcome.is_err();
@@ -136,11 +147,10 @@ mod tests {
     fn every_worker_runs_each_job_once() {
         let pool = Pool::new(4);
         for _ in 0..200 {
-            let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..4).map(|_| AtomicUsize::new(0)).collect());
-            let job = Arc::clone(&seen);
-            pool.run(Arc::new(move |worker| {
-                job[worker].fetch_add(1, Ordering::Relaxed);
-            }))
+            let seen: Vec<AtomicUsize> = (0..4).map(|_| AtomicUsize::new(0)).collect();
+            pool.run(&|worker| {
+                seen[worker].fetch_add(1, Ordering::Relaxed);
+            })
             .expect("no panic");
             assert!(seen.iter().all(|count| count.load(Ordering::Relaxed) == 1));
         }
@@ -150,9 +160,9 @@ mod tests {
     fn a_panic_is_reported_and_the_pool_goes_on() {
         let pool = Pool::new(3);
         for culprit in 0..3 {
-            let outcome = pool.run(Arc::new(move |worker| assert_ne!(worker, culprit, "planted")));
+            let outcome = pool.run(&|worker| assert_ne!(worker, culprit, "planted"));
             assert_eq!(outcome, Err(Panicked));
-            assert_eq!(pool.run(Arc::new(|_| {})), Ok(()));
+            assert_eq!(pool.run(&|_| {}), Ok(()));
         }
     }
 
@@ -165,11 +175,10 @@ mod tests {
                 let (pool, inside) = (Arc::clone(&pool), Arc::clone(&inside));
                 std::thread::spawn(move || {
                     for _ in 0..50 {
-                        let inside = Arc::clone(&inside);
-                        pool.run(Arc::new(move |_| {
+                        pool.run(&|_| {
                             assert!(inside.fetch_add(1, Ordering::SeqCst) < 2);
                             inside.fetch_sub(1, Ordering::SeqCst);
-                        }))
+                        })
                         .expect("never more than the two workers of one job");
                     }
                 })

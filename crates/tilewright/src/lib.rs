@@ -8,6 +8,7 @@ pub mod host;
 pub mod journal;
 pub mod kernel;
 pub mod schedule;
+pub mod runtime;
 pub mod target;
 pub mod task;
 pub mod tensor;
