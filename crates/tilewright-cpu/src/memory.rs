@@ -26,31 +26,6 @@ unsafe impl Send for Buffers {}
 // SAFETY: as above.
 unsafe impl Sync for Buffers {}
 
-/// An element as it lies in memory, little-endian, at any address.
-trait Element: Copy {
-    fn get(self) -> f64;
-    fn from(value: f64) -> Self;
-}
-
-macro_rules! element {
-    ($type:ty, $value:ident => $get:expr, $number:ident => $from:expr) => {
-        impl Element for $type {
-            fn get(self) -> f64 {
-                let $value = self;
-                $get
-            }
-            fn from($number: f64) -> Self {
-                $from
-            }
-        }
-    };
-}
-
-element!(f64, x => x, n => n);
-element!(f32, x => f64::from(x), n => n as f32);
-element!(half::f16, x => x.to_f64(), n => half::f16::from_f64(n));
-element!(half::bf16, x => x.to_f64(), n => half::bf16::from_f64(n));
-
 impl Bytes {
     /// The address of element `position`, after a check that it is there.
     fn at<T>(&self, position: usize) -> *mut T {
@@ -121,10 +96,12 @@ impl Machine for Worker<'_> {
     fn read(&self, buffer: BufferId, start: usize, step: isize, out: ElementsMut<'_>) {
         let bytes = &self.buffers.0[buffer.0 as usize];
         match (bytes.dtype, out) {
-            (DType::F32, ElementsMut::Float(out)) => bytes.read(start, step, out, <f32 as Element>::get),
-            (DType::F64, ElementsMut::Float(out)) => bytes.read(start, step, out, <f64 as Element>::get),
-            (DType::F16, ElementsMut::Float(out)) => bytes.read(start, step, out, <half::f16 as Element>::get),
-            (DType::Bf16, ElementsMut::Float(out)) => bytes.read(start, step, out, <half::bf16 as Element>::get),
+            (DType::F32, ElementsMut::Float(out)) => bytes.read(start, step, out, |x: f32| f64::from(x)),
+            (DType::F64, ElementsMut::Float(out)) => bytes.read(start, step, out, |x: f64| x),
+            (DType::F16, ElementsMut::Float(out)) => bytes.read(start, step, out, |x: half::f16| x.to_f64()),
+            (DType::Bf16, ElementsMut::Float(out)) => {
+                bytes.read(start, step, out, |x: half::bf16| x.to_f64())
+            }
             (DType::U8, ElementsMut::Int(out)) => bytes.read(start, step, out, |x: u8| i64::from(x)),
             (DType::I8, ElementsMut::Int(out)) => bytes.read(start, step, out, |x: i8| i64::from(x)),
             (DType::I32, ElementsMut::Int(out)) => bytes.read(start, step, out, |x: i32| i64::from(x)),
@@ -137,10 +114,10 @@ impl Machine for Worker<'_> {
     fn write(&mut self, buffer: BufferId, start: usize, step: isize, values: Elements<'_>) {
         let bytes = &self.buffers.0[buffer.0 as usize];
         match (bytes.dtype, values) {
-            (DType::F32, Elements::Float(values)) => bytes.write(start, step, values, <f32 as Element>::from),
-            (DType::F64, Elements::Float(values)) => bytes.write(start, step, values, <f64 as Element>::from),
-            (DType::F16, Elements::Float(values)) => bytes.write(start, step, values, <half::f16 as Element>::from),
-            (DType::Bf16, Elements::Float(values)) => bytes.write(start, step, values, <half::bf16 as Element>::from),
+            (DType::F32, Elements::Float(values)) => bytes.write(start, step, values, |x| x as f32),
+            (DType::F64, Elements::Float(values)) => bytes.write(start, step, values, |x: f64| x),
+            (DType::F16, Elements::Float(values)) => bytes.write(start, step, values, half::f16::from_f64),
+            (DType::Bf16, Elements::Float(values)) => bytes.write(start, step, values, half::bf16::from_f64),
             (DType::U8, Elements::Int(values)) => bytes.write(start, step, values, |x| x as u8),
             (DType::I8, Elements::Int(values)) => bytes.write(start, step, values, |x| x as i8),
             (DType::I32, Elements::Int(values)) => bytes.write(start, step, values, |x| x as i32),
@@ -183,16 +160,28 @@ impl Worker<'_> {
         for row in 0..m {
             sum.extend((0..n).map(|column| c[row * strides[0] + column * strides[1]] as f32));
         }
-        let (m_, n_, k_) = (m as isize, n as isize, k as isize);
-        debug_assert!(m_ > 0 && n_ > 0 && k_ > 0);
+        let (row, depth) = (n as isize, k as isize);
         // SAFETY: `sum` is m × n row-major, `left` m × k row-major, `right` n × k row-major, read as its transpose.
         unsafe {
             gemm::gemm(
-                m, n, k,
-                sum.as_mut_ptr(), 1, n_, true,
-                left.as_ptr(), 1, k_,
-                right.as_ptr(), k_, 1,
-                1.0, 1.0, false, false, false,
+                m,
+                n,
+                k,
+                sum.as_mut_ptr(),
+                1,
+                row,
+                true,
+                left.as_ptr(),
+                1,
+                depth,
+                right.as_ptr(),
+                depth,
+                1,
+                1.0,
+                1.0,
+                false,
+                false,
+                false,
                 gemm::Parallelism::None,
             );
         }
@@ -223,11 +212,24 @@ fn multiply_double(product: Product<'_>) {
     // SAFETY: the largest position of each operand has just been checked; the sum is borrowed mutably.
     unsafe {
         gemm::gemm(
-            m, n, k,
-            c.as_mut_ptr(), strides[1] as isize, strides[0] as isize, true,
-            a.data.as_ptr(), a.depth as isize, a.rows as isize,
-            b.data.as_ptr(), b.rows as isize, b.depth as isize,
-            1.0, 1.0, false, false, false,
+            m,
+            n,
+            k,
+            c.as_mut_ptr(),
+            strides[1] as isize,
+            strides[0] as isize,
+            true,
+            a.data.as_ptr(),
+            a.depth as isize,
+            a.rows as isize,
+            b.data.as_ptr(),
+            b.rows as isize,
+            b.depth as isize,
+            1.0,
+            1.0,
+            false,
+            false,
+            false,
             gemm::Parallelism::None,
         );
     }

@@ -79,7 +79,8 @@ impl Pool {
     pub fn run(&self, job: &(dyn Fn(usize) + Sync)) -> Result<(), Panicked> {
         // SAFETY: only the lifetime is dropped. The pointer is taken back below before this function returns, when no
         // worker is left in the job; a panic of the caller's own share is caught before that.
-        let erased = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(job) };
+        let erased =
+            unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(job) };
         let _turn = lock(&self.turn);
         {
             let mut state = lock(&self.shared.state);

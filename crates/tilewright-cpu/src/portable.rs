@@ -58,16 +58,23 @@ impl Runtime for Portable {
     fn load(&self, program: &Arc<kernel::Program>) -> Result<Arc<dyn Loaded>, Error> {
         for family in &program.tasks.families {
             let kernel = &family.body;
-            let inner = kernel.roles.iter().any(|role| orders_tasks(&role.body)) || orders_tasks(&kernel.prologue);
+            let inner =
+                kernel.roles.iter().any(|role| orders_tasks(&role.body)) || orders_tasks(&kernel.prologue);
             if kernel.roles.len() > 1 || !kernel.channels.is_empty() || inner {
                 return Err(Error::Unsupported {
                     place: family.name.to_string(),
-                    what: "a kernel of several roles, or with events inside its body, in the portable executor".into(),
+                    what:
+                        "a kernel of several roles, or with events inside its body, in the portable executor"
+                            .into(),
                     instead: "the interpreter runs it".into(),
                 });
             }
         }
-        Ok(Arc::new(Ready { program: Arc::clone(program), pool: Arc::clone(&self.pool), bound: Mutex::new(None) }))
+        Ok(Arc::new(Ready {
+            program: Arc::clone(program),
+            pool: Arc::clone(&self.pool),
+            bound: Mutex::new(None),
+        }))
     }
 }
 
@@ -129,7 +136,9 @@ impl Loaded for Ready {
                 BufferKind::Temporary { .. } => arena.at(size.offset.unwrap_or(0), size.bytes)?,
                 kind => match slots.next() {
                     // A parameter that is only read: no task writes it, which the kernel verifier has proved.
-                    Some(Slot::Read(tensor)) if tensor.bytes().len() == size.bytes => tensor.bytes().as_ptr().cast_mut(),
+                    Some(Slot::Read(tensor)) if tensor.bytes().len() == size.bytes => {
+                        tensor.bytes().as_ptr().cast_mut()
+                    }
                     Some(Slot::Write(tensor)) if tensor.bytes().len() == size.bytes => {
                         if *kind == BufferKind::Output {
                             tensor.bytes_mut().fill(POISON);
@@ -186,10 +195,20 @@ impl Ready {
             let coordinates: Vec<Symbol> = family.coordinates.iter().map(|(name, _)| name.clone()).collect();
             let cells = |edges: &[tilewright::task::Edge]| {
                 let bind = |edge| Cells::new(edge, &coordinates, plan, &plan.symbols);
-                edges.iter().map(bind).collect::<Result<Vec<_>, EvalError>>().map_err(|error| fault(&family.name, &error))
+                edges
+                    .iter()
+                    .map(bind)
+                    .collect::<Result<Vec<_>, EvalError>>()
+                    .map_err(|error| fault(&family.name, &error))
             };
             families.push(BoundFamily {
-                kernel: Compiled::new(&family.name, &coordinates, &family.body, &tasks.buffers, &plan.symbols)?,
+                kernel: Compiled::new(
+                    &family.name,
+                    &coordinates,
+                    &family.body,
+                    &tasks.buffers,
+                    &plan.symbols,
+                )?,
                 waits: cells(&family.waits)?,
                 notifies: cells(&family.notifies)?,
             });
@@ -292,7 +311,12 @@ impl Run<'_> {
         Stopped
     }
 
-    fn task(&self, task: &TaskRef, frames: &mut [Option<Frame>], machine: &mut Worker<'_>) -> Result<(), Stopped> {
+    fn task(
+        &self,
+        task: &TaskRef,
+        frames: &mut [Option<Frame>],
+        machine: &mut Worker<'_>,
+    ) -> Result<(), Stopped> {
         if self.control.is_cancelled() {
             return Err(self.stop(Error::Cancelled));
         }
@@ -380,7 +404,10 @@ impl Run<'_> {
         self.idle.fetch_add(1, Ordering::Relaxed);
         let outcome = self.wait_long(satisfied, || {
             let have = self.counters[cell].load(Ordering::Relaxed);
-            format!("{}{:?} has {have} of {} notifies", family.kernel.name, task.coordinates, self.plan.waits[cell])
+            format!(
+                "{}{:?} has {have} of {} notifies",
+                family.kernel.name, task.coordinates, self.plan.waits[cell]
+            )
         });
         self.idle.fetch_sub(1, Ordering::Relaxed);
         outcome
@@ -411,5 +438,16 @@ impl Run<'_> {
                 return Err(self.stop(Error::Stuck { seconds, state: state() }));
             }
         }
+    }
+
+    fn notify(&self, family: &BoundFamily, task: &TaskRef) -> Result<(), Stopped> {
+        for edge in &family.notifies {
+            let notify = |cell: usize| {
+                self.counters[cell].fetch_add(1, Ordering::Release);
+            };
+            edge.each(&task.coordinates, &Tables(self), notify)
+                .map_err(|error| self.stop(fault(&family.kernel.name, &error)))?;
+        }
+        Ok(())
     }
 }

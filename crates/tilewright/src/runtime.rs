@@ -1,4 +1,4 @@
-//! What a back end must offer, and the interpreter that the core offers itself.
+//! What a back end must offer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,21 +70,5 @@ impl Control {
     /// Whether someone asked the run to stop.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
-    }
-}
-
-/// Runs programs by evaluating them, one task after another: slow, obvious, everywhere.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Interpreter;
-
-struct Interpreted(Arc<kernel::Program>);
-
-impl Runtime for Interpreter {
-    fn name(&self) -> &str {
-        "interpreter"
-    }
-
-    fn load(&self, program: &Arc<kernel::Program>) -> Result<Arc<dyn Loaded>, Error> {
-        Ok(Arc::new(Interpreted(Arc::clone(program))))
     }
 }
