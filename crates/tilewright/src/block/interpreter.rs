@@ -20,6 +20,7 @@ pub trait Memory: Env {
 }
 
 /// Items and coordinates of nodes in progress.
+#[derive(Clone)]
 pub struct Interpreter<'a> {
     values: &'a [Value],
     numerics: Numerics,
@@ -50,6 +51,11 @@ impl<'a> Interpreter<'a> {
     pub fn item(&self, id: ValueId) -> Result<&Item, Error> {
         let found = self.items.get(id.0 as usize).and_then(Option::as_ref);
         found.ok_or_else(|| bug(format!("item {} is read before it is defined", id.0)))
+    }
+
+    /// The items computed so far as text, equal for equal items.
+    pub fn held(&self) -> String {
+        format!("{:?}", self.items)
     }
 
     /// Runs nodes in order. Parallel maps run in rising order.

@@ -1,6 +1,7 @@
 //! Who waits for whom: families of tasks ordered by event tensors.
 
 pub mod cells;
+pub mod eval;
 pub mod ir;
 pub mod plan;
 pub mod text;
