@@ -3,6 +3,26 @@
 //! A [`Special`] holds all that the rest of the compiler asks of such an operator: its text name, keywords, shape rule
 //! and meaning. [`TABLE`] lists them once.
 
+mod broadcast;
+mod concat;
+mod constant;
+pub mod decode;
+mod full;
+mod gather;
+mod group;
+mod iota;
+mod packed;
+mod pad;
+mod ragged;
+mod reshape;
+mod scatter_add;
+mod site;
+mod slice;
+mod split;
+mod topk;
+mod transpose;
+mod update;
+
 use crate::dim::{Dim, Facts, Symbol};
 use crate::tensor::array::Array;
 use crate::tensor::dtype::{DType, Scalar};
@@ -155,7 +175,26 @@ impl std::fmt::Debug for Special {
 }
 
 /// Every such operator, once.
-pub static TABLE: &[&Special] = &[];
+pub static TABLE: &[&Special] = &[
+    &reshape::RESHAPE,
+    &transpose::TRANSPOSE,
+    &broadcast::BROADCAST,
+    &slice::SLICE,
+    &pad::PAD,
+    &concat::CONCAT,
+    &iota::IOTA,
+    &full::FULL,
+    &constant::CONST,
+    &split::SPLIT,
+    &gather::GATHER,
+    &scatter_add::SCATTER_ADD,
+    &topk::TOPK,
+    &group::GROUP,
+    &ragged::RAGGED,
+    &packed::PACKED,
+    &update::UPDATE,
+    &decode::DECODE,
+];
 
 /// The operator with this text name.
 pub fn find(name: &str) -> Option<&'static Special> {
