@@ -23,8 +23,8 @@ pub enum NestKind {
 /// An axis of a nest, as far as its block size depends on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NestAxis {
-    /// The extent, where it is a constant.
-    pub extent: Option<i64>,
+    /// The largest extent, where one is known.
+    pub limit: Option<i64>,
     /// Whether it is reduced.
     pub reduced: bool,
     /// Whether the extent of another axis depends on the index along it: its blocks have size 1.
@@ -45,9 +45,10 @@ pub struct NearItem {
 /// The constants of the plain schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plain {
-    /// Rows, columns and depth of a contraction.
+    /// Rows (the longest axis of the first factor alone), columns (the longest that it lacks) and depth (the last axis
+    /// reduced) of a contraction.
     pub contraction: [i64; 3],
-    /// The last axis kept and the last axis reduced by a reduction.
+    /// The longest axis kept and the last axis reduced by a reduction.
     pub reduction: [i64; 2],
     /// The last axis but one, and the last axis, of an elementwise nest.
     pub elementwise: [i64; 2],
@@ -66,9 +67,9 @@ impl Plain {
     pub fn blocks(&self, kind: NestKind, axes: &[NestAxis], items: &[NearItem]) -> Vec<i64> {
         let mut blocks = self.wanted(kind, axes);
         for (block, axis) in blocks.iter_mut().zip(axes) {
-            *block = match axis.extent {
+            *block = match axis.limit {
                 _ if axis.pinned => 1,
-                Some(extent) => (*block).clamp(1, extent.max(1)),
+                Some(limit) => (*block).clamp(1, limit.max(1)),
                 None => (*block).max(1),
             };
         }
@@ -80,11 +81,19 @@ impl Plain {
         blocks
     }
 
+    /// Cuts the last reduced axis.
+    fn depth(axes: &[NestAxis], blocks: &mut [i64], size: i64) {
+        if let Some((_, block)) = axes.iter().zip(blocks).rev().find(|(axis, _)| axis.reduced) {
+            *block = size;
+        }
+    }
+
     fn wanted(&self, kind: NestKind, axes: &[NestAxis]) -> Vec<i64> {
         let mut blocks = vec![1; axes.len()];
+        // Of the axes that would do, the longest, and of those the last.
         let mut set = |wanted: &dyn Fn(&NestAxis) -> bool, size: i64| {
-            let last = axes.iter().zip(&mut blocks).rev().find(|(axis, _)| wanted(axis) && !axis.pinned);
-            if let Some((_, block)) = last {
+            let fitting = axes.iter().zip(&mut blocks).filter(|(axis, _)| wanted(axis) && !axis.pinned);
+            if let Some((_, block)) = fitting.max_by_key(|(axis, _)| axis.limit.unwrap_or(i64::MAX)) {
                 *block = size;
             }
         };
@@ -96,13 +105,13 @@ impl Plain {
             }
             NestKind::Reduction => {
                 set(&|axis| !axis.reduced, self.reduction[0]);
-                set(&|axis| axis.reduced, self.reduction[1]);
+                Plain::depth(axes, &mut blocks, self.reduction[1]);
             }
             NestKind::Contraction { factors } => {
                 let own = |axis: &NestAxis| !axis.reduced && axis.factors.len() < factors.max(2);
                 set(&|axis| own(axis) && axis.factors.contains(&0), self.contraction[0]);
                 set(&|axis| own(axis) && !axis.factors.contains(&0), self.contraction[1]);
-                set(&|axis| axis.reduced, self.contraction[2]);
+                Plain::depth(axes, &mut blocks, self.contraction[2]);
             }
         }
         blocks
@@ -124,7 +133,7 @@ fn keep_order(blocks: &mut [i64], axes: &[NestAxis]) {
         if !whole {
             *block = 1;
         }
-        whole = whole && axis.extent == Some(*block);
+        whole = whole && axis.limit.is_some_and(|limit| limit <= *block);
     }
 }
 
@@ -132,14 +141,14 @@ fn keep_order(blocks: &mut [i64], axes: &[NestAxis]) {
 mod tests {
     use super::*;
 
-    fn axis(extent: Option<i64>, reduced: bool, factors: &[usize]) -> NestAxis {
-        NestAxis { extent, reduced, pinned: false, factors: factors.to_vec() }
+    fn axis(limit: Option<i64>, reduced: bool, factors: &[usize]) -> NestAxis {
+        NestAxis { limit, reduced, pinned: false, factors: factors.to_vec() }
     }
 
     #[test]
     fn constants_by_kind() {
         let plain = Plain::of(&Target::portable());
-        let kept = |extent| axis(extent, false, &[]);
+        let kept = |limit| axis(limit, false, &[]);
         let three = [kept(None), kept(None), kept(Some(7))];
         assert_eq!(plain.blocks(NestKind::Elementwise, &three, &[]), [1, 64, 7]);
         let row = [kept(None), axis(None, true, &[])];

@@ -153,7 +153,7 @@ impl<'a> Interpreter<'a> {
         let when = CondCode::cond(&load.when, space.labels(), &scope).map_err(undefined)?;
         let index = load.index.iter().map(|dim| Code::dim(dim, space.labels(), &scope).map_err(undefined));
         let index = index.collect::<Result<Vec<_>, _>>()?;
-        let mut item = Item::poisoned(ty)?;
+        let mut item = Item::fresh(ty)?;
         let mut place = vec![0; index.len()];
         space.walk(&scope, &mut |labels, offsets| {
             let mut value = None;

@@ -1,17 +1,14 @@
 //! Near operators: what [`super::Compute`], [`super::Reduce`] and [`super::Contract`] mean on items, slow and obvious.
 //!
 //! An [`Item`] holds one element per position of its padded block, the element of label value `v` at `v - start`.
-//! Only positions inside the clipped ranges are ever read or written; the others keep a poison, so that a use of
-//! one shows. Operators take the environment of the enclosing coordinates and know nothing of programs or memory.
+//! Only positions inside the clipped ranges are ever read or written; the others keep what [`unwritten`] says, so
+//! that a use of one shows. Operators take the environment of the enclosing coordinates and know nothing of programs or memory.
 
 use super::ir::{Argument, ItemType, Range};
 use crate::dim::{Code, Cond, CondCode, Dim, Env, EvalError, Symbol};
 use crate::error::Error;
-use crate::tensor::eval::Numerics;
+use crate::tensor::eval::{Numerics, unwritten};
 use crate::tensor::{Array, DType, Elementwise, Monoid, Scalar, elementwise};
-
-/// The integer that fills memory and items before they are written.
-pub const POISON: i64 = -0x5a5a_5a5b;
 
 /// The most elements that one item may have.
 const MAX_ELEMENTS: usize = 1 << 28;
@@ -23,15 +20,6 @@ pub struct Item {
     pub ty: ItemType,
     /// The elements; its extents are the ranges' block sizes.
     pub array: Array,
-}
-
-/// What fills memory and items of this type before they are written: NaN, [`POISON`] or true.
-pub fn poison(dtype: DType) -> Scalar {
-    match dtype {
-        DType::Bool => Scalar::Bool(true),
-        t if t.is_int() => t.round(Scalar::Int(POISON)),
-        _ => Scalar::Float(f64::NAN),
-    }
 }
 
 /// A failed evaluation of an index expression as an error of the program.
@@ -66,9 +54,9 @@ impl Item {
         Ok(Item { ty: ty.clone(), array: Array::filled(ty.dtype, &extents, value) })
     }
 
-    /// An item of poison.
-    pub fn poisoned(ty: &ItemType) -> Result<Item, Error> {
-        Item::filled(ty, poison(ty.dtype))
+    /// An item that nothing has written yet.
+    pub fn fresh(ty: &ItemType) -> Result<Item, Error> {
+        Item::filled(ty, unwritten(ty.dtype))
     }
 
     /// The element at offsets from the starts of its ranges.
@@ -205,7 +193,7 @@ pub fn compute(
             }
         });
     }
-    let mut output = Item::poisoned(result)?;
+    let mut output = Item::fresh(result)?;
     let strides = output.strides(&space)?;
     let mut values = vec![Scalar::Bool(false); sources.len()];
     space.walk(env, &mut |labels, offsets| {
@@ -217,7 +205,7 @@ pub fn compute(
                 Source::Holds(code) => Scalar::Bool(code.eval(labels, env).map_err(undefined)?),
             };
         }
-        let value = numerics.round(result.dtype, (function.eval)(&values, result.dtype).carry(result.dtype));
+        let value = numerics.round(result.dtype, (function.eval)(&values, result.dtype));
         output.array.set(at(offsets, &strides), value);
         Ok(())
     })?;
@@ -317,9 +305,9 @@ pub fn contract(
         if !admission.admits(labels, offsets, env)? {
             return Ok(());
         }
-        let mut values =
-            factors.iter().map(|(item, strides)| item.array.get(at(offsets, strides)).carry(dtype));
+        let mut values = factors.iter().map(|(item, strides)| item.array.get(at(offsets, strides)));
         let Some(first) = values.next() else { return Err(bug("a contraction of nothing")) };
+        let first = if factors.len() == 1 { numerics.round(dtype, first.carry(dtype)) } else { first };
         let product =
             values.fold(first, |product, value| numerics.round(dtype, (mul.eval)(&[product, value], dtype)));
         let place = at(offsets, &target);
