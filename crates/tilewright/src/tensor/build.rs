@@ -415,8 +415,7 @@ impl FunctionBuilder {
     ) -> Result<ValueId, Problem> {
         let monoid = find(monoid, monoid::find(monoid))?;
         let operand = operand.into();
-        let dtype = infer::operand_type(&self.scope(), &operand)?.dtype;
-        let accumulate = infer::default_accumulate(monoid, dtype);
+        let accumulate = infer::default_accumulate(monoid, self.operand_dtype(&operand)?);
         let over = over.into_iter().map(Symbol::new).collect();
         self.single(name, Op::Reduce { monoid, over, guard, accumulate }, [operand], None, None)
     }
@@ -449,10 +448,18 @@ impl FunctionBuilder {
     ) -> Result<ValueId, Problem> {
         let operands: Vec<Operand> = operands.into_iter().collect();
         let accumulate = match operands.first() {
-            Some(operand) => infer::operand_type(&self.scope(), operand)?.dtype.accumulator(),
+            Some(operand) => self.operand_dtype(operand)?.accumulator(),
             None => DType::F32,
         };
         self.single(name, Op::Contract { guard, accumulate }, operands, Some(vec![label_axes(axes)]), to)
+    }
+
+    /// The element type of an operand, whose labels may still be left out.
+    fn operand_dtype(&self, operand: &Operand) -> Result<DType, Problem> {
+        match operand {
+            Operand::Value { value, .. } => Ok(self.scope().value(*value)?.ty.dtype),
+            _ => Ok(infer::operand_type(&self.scope(), operand)?.dtype),
+        }
     }
 
     /// An operator of `tensor/ops` with one result.

@@ -170,7 +170,7 @@ fn visit_elements(dim: &Dim, f: &mut dyn FnMut(&Symbol, usize)) {
 fn ambiguous(symbol: &Symbol, axis: &Symbol) -> Problem {
     let message = format!(
         "`{symbol}` in the extent of `{axis}` could be the size or the axis before it; name that axis differently, \
-         such as `{}_: {symbol}`",
+         such as `{}_`",
         symbol.as_str().to_ascii_lowercase()
     );
     Problem::new(Reason::Label, message)

@@ -67,6 +67,7 @@ pub fn elementwise_types(
     for operand in operands {
         own.push(match operand {
             Operand::Value { value, .. } => Some(scope.value(*value)?.ty.dtype),
+            Operand::Literal(Scalar::Bool(_)) if function.types == TypeRule::Select => Some(DType::Bool),
             _ => None,
         });
     }
