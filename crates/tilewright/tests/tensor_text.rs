@@ -130,8 +130,30 @@ fn pieces(text: &str) -> Vec<&str> {
 
 fn mutate(random: &mut Random, text: &str, words: &[&str]) -> String {
     const SIGNS: [&str; 24] = [
-        "[", "]", "(", ")", "{", "}", ",", ":", "=", "->", "-", "+", "*", "..=", "..", "<", "\n", " ", "_", "0",
-        "9223372036854775807", "1e999", "\"", "é",
+        "[",
+        "]",
+        "(",
+        ")",
+        "{",
+        "}",
+        ",",
+        ":",
+        "=",
+        "->",
+        "-",
+        "+",
+        "*",
+        "..=",
+        "..",
+        "<",
+        "\n",
+        " ",
+        "_",
+        "0",
+        "9223372036854775807",
+        "1e999",
+        "\"",
+        "é",
     ];
     let mut pieces: Vec<String> = pieces(text).into_iter().map(str::to_string).collect();
     let is_word = |piece: &String| piece.chars().all(|c| c.is_alphanumeric() || c == '_');

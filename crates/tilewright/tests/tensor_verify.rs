@@ -108,7 +108,9 @@ fn each_rule_is_checked() {
     refused(Reason::Name, "function `p`, `over`", |p| main_of(p).values[9].name = Symbol::new("over"));
     refused(Reason::Name, "function `p`, `no name`", |p| main_of(p).values[9].name = Symbol::new("no name"));
 
-    refused(Reason::Label, "function `p`, `g`", |p| drop(labels_of(&mut main_of(p).nodes[1].operands[0]).pop()));
+    refused(Reason::Label, "function `p`, `g`", |p| {
+        drop(labels_of(&mut main_of(p).nodes[1].operands[0]).pop())
+    });
     refused(Reason::Label, "function `p`, `g`", |p| {
         *labels_of(&mut main_of(p).nodes[1].operands[0]) = vec!["s".into(), "s".into()];
     });
@@ -117,7 +119,9 @@ fn each_rule_is_checked() {
     refused(Reason::Label, "function `p`, `a`", |p| main_of(p).nodes[0].result_labels = vec!["u".into()]);
     refused(Reason::Extent, "function `p`, `y`", |p| main_of(p).nodes[4].result_labels.swap(0, 1));
 
-    refused(Reason::Result, "function `p`, `g`", |p| main_of(p).values[9].ty.axes[0].extent = Dim::symbol("T"));
+    refused(Reason::Result, "function `p`, `g`", |p| {
+        main_of(p).values[9].ty.axes[0].extent = Dim::symbol("T")
+    });
     refused(Reason::DType, "function `p`, `g`", |p| main_of(p).values[9].ty.dtype = DType::I32);
     refused(Reason::Result, "function `p`, `k`", |p| main_of(p).values[10].ty.dtype = DType::F64);
     refused(Reason::DType, "function `p`, `k`", |p| {
