@@ -3,6 +3,7 @@
 pub mod ir;
 pub mod layout;
 pub mod lower;
+pub mod progress;
 pub mod tile;
 
 pub use ir::*;

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::task::{Buffer, BufferId, Edge};
 use crate::tensor::eval::Numerics;
 use crate::tensor::{Array, DType, Scalar, Special};
+use std::sync::Arc;
 
 /// The most elements of one tile.
 const MAX_ELEMENTS: usize = 1 << 28;
@@ -60,7 +61,7 @@ pub enum Step {
         body: Vec<Step>,
     },
     /// A statement on tiles and buffers. One with a token may complete later, at its await at the latest.
-    Near(Box<Near>),
+    Near(Arc<Near>),
     /// Waits for the statement that gave the token.
     Await(TokenId),
     /// See [`Statement::Acquire`].
@@ -91,6 +92,8 @@ pub struct Near {
     pub token: Option<TokenId>,
     /// The tiles that it writes.
     pub writes: Vec<TileId>,
+    /// The tile that it stores to memory.
+    pub stores: Option<TileId>,
     action: Action,
 }
 
@@ -269,7 +272,7 @@ impl Compiler<'_> {
             Statement::Release { channel } => Step::Release(*channel),
             Statement::Wait(edge) => Step::Wait(edge.clone()),
             Statement::Notify(edge) => Step::Notify(edge.clone()),
-            near => Step::Near(Box::new(self.near(near)?)),
+            near => Step::Near(Arc::new(self.near(near)?)),
         })
     }
 
@@ -347,7 +350,11 @@ impl Compiler<'_> {
             Action::Fill(..) | Action::Convert(..) | Action::Opaque(_) => 0,
         };
         self.slots = self.slots.max(space);
-        Ok(Near { token, writes, action })
+        let stores = match statement {
+            Statement::Store { tile, .. } => Some(*tile),
+            _ => None,
+        };
+        Ok(Near { token, writes, stores, action })
     }
 }
 
