@@ -4,6 +4,7 @@ pub mod ir;
 pub mod layout;
 pub mod lower;
 pub mod progress;
+pub mod text;
 pub mod tile;
 
 pub use ir::*;
