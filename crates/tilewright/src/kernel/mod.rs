@@ -1,5 +1,6 @@
 //! Code of task bodies and of the worker loop.
 
+pub mod eval;
 pub mod ir;
 pub mod layout;
 pub mod lower;

@@ -6,9 +6,8 @@
 //! it reads is read only at completion, so that a use before its await shows.
 
 use super::ir::{ChannelId, TileId, TokenId};
-use super::tile::{Compiled, Frame, Machine, Near, Step, TileData};
+use super::tile::{Compiled, EdgeAt, Frame, Machine, Near, Step, TileData};
 use crate::error::Error;
-use crate::task::Edge;
 use crate::tensor::eval::{Numerics, unwritten};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,9 +20,9 @@ pub enum Progress {
     /// Nothing: it waits for a page of a channel.
     Blocked,
     /// Nothing: it waits for an edge, until [`Running::pass`].
-    Wait(Edge),
+    Wait(Arc<EdgeAt>),
     /// It notifies an edge; the caller does so.
-    Notify(Edge),
+    Notify(Arc<EdgeAt>),
     /// Nothing: it has come to its end.
     Done,
 }
@@ -319,11 +318,6 @@ impl Running {
         let open =
             |ring: &Ring| ring.producing.is_some() || ring.consuming.is_some() || !ring.full.is_empty();
         if self.rings.iter().any(open) { Err(bug("a page is never handed on")) } else { Ok(()) }
-    }
-
-    /// The error of roles that all wait for each other.
-    pub fn stuck(&self) -> Error {
-        stuck(&self.kernel)
     }
 
     fn near(

@@ -20,7 +20,7 @@ mod product;
 mod reduce;
 mod space;
 
-pub use compile::{Compiled, Near, Step, TileShape};
+pub use compile::{Compiled, EdgeAt, Near, Step, TileShape};
 pub use elements::{Elements, ElementsMut};
 pub use product::{Factor, Product};
 

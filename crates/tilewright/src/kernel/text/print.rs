@@ -208,12 +208,3 @@ impl Printer<'_> {
         }
     }
 }
-
-/// The line of a statement, without its body.
-pub(in crate::kernel) fn line(kernel: &Kernel, context: &Context<'_>, statement: &Statement) -> String {
-    let printer = Printer { kernel, context, coordinates: context.coordinates.to_vec() };
-    match statement {
-        Statement::Loop { coordinate, extent, .. } => format!("for {coordinate} in {extent}"),
-        statement => printer.line(statement),
-    }
-}

@@ -73,9 +73,18 @@ pub enum Step {
     /// See [`Statement::Release`].
     Release(ChannelId),
     /// Waits for an edge.
-    Wait(Edge),
+    Wait(Arc<EdgeAt>),
     /// Notifies an edge.
-    Notify(Edge),
+    Notify(Arc<EdgeAt>),
+}
+
+/// An edge inside a body.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EdgeAt {
+    /// The edge.
+    pub edge: Edge,
+    /// The coordinates that it may name: those of the family and of the loops around, the first slots in this order.
+    pub coordinates: Vec<Symbol>,
 }
 
 /// The number of iterations of a loop.
@@ -270,10 +279,14 @@ impl Compiler<'_> {
             Statement::Commit { channel, token } => Step::Commit(*channel, *token),
             Statement::Receive { channel } => Step::Receive(*channel),
             Statement::Release { channel } => Step::Release(*channel),
-            Statement::Wait(edge) => Step::Wait(edge.clone()),
-            Statement::Notify(edge) => Step::Notify(edge.clone()),
+            Statement::Wait(edge) => Step::Wait(self.edge(edge)),
+            Statement::Notify(edge) => Step::Notify(self.edge(edge)),
             near => Step::Near(Arc::new(self.near(near)?)),
         })
+    }
+
+    fn edge(&self, edge: &Edge) -> Arc<EdgeAt> {
+        Arc::new(EdgeAt { edge: edge.clone(), coordinates: self.scope.coordinates.clone() })
     }
 
     fn near(&mut self, statement: &Statement) -> Result<Near, Error> {

@@ -1,7 +1,7 @@
 //! Workers and counters.
 
 use super::memory::Memory;
-use super::{Runs, bug};
+use super::{Events, Outcome, Runs, bug};
 use crate::dim::{EvalError, Symbol};
 use crate::error::Error;
 use crate::task::cells::Cells;
@@ -27,12 +27,20 @@ struct Running<'a, B: Runs + 'a> {
     task: TaskRef,
     rank: u64,
     stage: Stage,
+    /// How many notifies there had been when the body could not go on.
+    blocked: Option<u64>,
     state: B::Task<'a>,
 }
 
 impl<'a, B: Runs + 'a> Clone for Running<'a, B> {
     fn clone(&self) -> Self {
-        Running { task: self.task.clone(), rank: self.rank, stage: self.stage, state: self.state.clone() }
+        Running {
+            task: self.task.clone(),
+            rank: self.rank,
+            stage: self.stage,
+            blocked: self.blocked,
+            state: self.state.clone(),
+        }
     }
 }
 
@@ -67,7 +75,31 @@ pub(super) struct Machine<'a, B: Runs + 'a> {
     pub(super) memory: Memory,
     counters: Vec<u64>,
     epoch: u64,
+    /// How many notifies there have been.
+    notified: u64,
     workers: Vec<Worker<'a, B>>,
+}
+
+/// The counters of all events in an epoch.
+struct Counters<'a> {
+    counters: &'a mut [u64],
+    waits: &'a [u32],
+    epoch: u64,
+    notified: &'a mut u64,
+}
+
+impl Events for Counters<'_> {
+    fn satisfied(&self, cell: usize) -> bool {
+        let threshold = self.waits.get(cell).map_or(0, |wait| self.epoch * u64::from(*wait));
+        self.counters.get(cell).is_none_or(|count| *count >= threshold)
+    }
+
+    fn notify(&mut self, cell: usize) {
+        if let Some(count) = self.counters.get_mut(cell) {
+            *count += 1;
+        }
+        *self.notified += 1;
+    }
 }
 
 impl<'a, B: Runs + 'a> Clone for Machine<'a, B> {
@@ -77,6 +109,7 @@ impl<'a, B: Runs + 'a> Clone for Machine<'a, B> {
             memory: self.memory.clone(),
             counters: self.counters.clone(),
             epoch: self.epoch,
+            notified: self.notified,
             workers: self.workers.clone(),
         }
     }
@@ -109,7 +142,7 @@ impl<'a, B: Runs + 'a> Machine<'a, B> {
         let counters = vec![0; plan.cells()];
         let fixed = Arc::new(Fixed { program, plan, edges });
         let workers = (0..workers.max(1)).map(|_| Worker { taken: 0, running: None }).collect();
-        let mut machine = Machine { fixed, memory, counters, epoch: 0, workers };
+        let mut machine = Machine { fixed, memory, counters, epoch: 0, notified: 0, workers };
         machine.memory.fill(bindings)?;
         // The tables that are known by now must keep their facts.
         Plan::new(program, &bindings.symbols, &machine.memory)?;
@@ -133,7 +166,8 @@ impl<'a, B: Runs + 'a> Machine<'a, B> {
         let mut ready = Vec::new();
         for (index, worker) in self.workers.iter().enumerate() {
             let Some(running) = &worker.running else { continue };
-            if self.short(running)?.is_none() {
+            let blocked = running.blocked == Some(self.notified);
+            if !blocked && self.short(running)?.is_none() {
                 ready.push((index, running.rank));
             }
         }
@@ -174,14 +208,25 @@ impl<'a, B: Runs + 'a> Machine<'a, B> {
         match running.stage {
             Stage::Prologue => family.body.prologue(&mut running.state, &mut self.memory).map_err(failed)?,
             Stage::Wait(_) => {}
-            Stage::Body => family.body.body(&mut running.state, &mut self.memory).map_err(failed)?,
+            Stage::Body => {
+                let Machine { counters, epoch, notified, .. } = self;
+                let mut events = Counters { waits: &fixed.plan.waits, counters, epoch: *epoch, notified };
+                let body = family.body.body(&mut running.state, &mut self.memory, &mut events);
+                match body.map_err(failed)? {
+                    Outcome::Done => {}
+                    Outcome::More => return Ok(()),
+                    Outcome::Blocked => {
+                        running.blocked = Some(self.notified);
+                        return Ok(());
+                    }
+                }
+            }
             Stage::Notify(edge) => {
                 if let Some(cells) = fixed.edges(running).notifies.get(edge) {
-                    let counters = &mut self.counters;
+                    let Machine { counters, epoch, notified, .. } = self;
+                    let mut events = Counters { waits: &fixed.plan.waits, counters, epoch: *epoch, notified };
                     cells
-                        .each(&running.task.coordinates, &self.memory, |cell| {
-                            counters.iter_mut().skip(cell).take(1).for_each(|count| *count += 1);
-                        })
+                        .each(&running.task.coordinates, &self.memory, |cell| events.notify(cell))
                         .map_err(|error| undefined(&family.name, error))?;
                 }
             }
@@ -206,6 +251,13 @@ impl<'a, B: Runs + 'a> Machine<'a, B> {
         let mut waiting = Vec::new();
         for worker in &self.workers {
             let Some(running) = &worker.running else { continue };
+            if running.stage == Stage::Body {
+                waiting.push(format!(
+                    "{}{:?} waits inside its body",
+                    self.fixed.name(running),
+                    running.task.coordinates
+                ));
+            }
             let Some(cell) = self.short(running)? else { continue };
             let (event, at) = self.fixed.cell(cell);
             let have = self.counters.get(cell).copied().unwrap_or(0);
@@ -272,7 +324,13 @@ impl<'a, B: Runs + 'a> Fixed<'a, B> {
         let names = family.coordinates.iter().map(|(name, _)| name.clone());
         let bound: Vec<(Symbol, i64)> = names.zip(task.coordinates.iter().copied()).collect();
         let state = family.body.begin(&bound, memory);
-        Some(Running { task, rank: at * workers as u64 + worker as u64, stage: Stage::Prologue, state })
+        Some(Running {
+            task,
+            rank: at * workers as u64 + worker as u64,
+            stage: Stage::Prologue,
+            blocked: None,
+            state,
+        })
     }
 
     /// The event and the coordinates of a cell.

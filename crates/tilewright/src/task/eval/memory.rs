@@ -110,24 +110,45 @@ impl Memory {
         Some(array.get(array.position(index)?))
     }
 
+    /// The element at a row-major position of a buffer; none outside.
+    pub fn read(&self, buffer: usize, position: usize) -> Option<Scalar> {
+        let array = self.arrays.get(buffer)?;
+        (position < array.len()).then(|| array.get(position))
+    }
+
+    /// The contents of a buffer.
+    pub fn array(&self, buffer: usize) -> Option<&Array> {
+        self.arrays.get(buffer)
+    }
+
     /// Writes an element; what shares its bytes becomes unwritten.
     ///
     /// # Errors
     /// [`Error::Bug`] outside the buffer, and for a parameter that is only read.
     pub fn store(&mut self, buffer: usize, index: &[i64], value: Scalar) -> Result<(), Error> {
+        let array = self.arrays.get(buffer).ok_or_else(|| bug(format!("there is no buffer {buffer}")))?;
+        let position = if array.extents.len() == index.len() { array.position(index) } else { None };
+        let Some(position) = position else {
+            let name = self.buffers.get(buffer).map_or("?", |buffer| buffer.name.as_str());
+            return Err(bug(format!("a store to `{name}` at {index:?}, which has only {:?}", array.extents)));
+        };
+        self.write(buffer, position, value)
+    }
+
+    /// Writes the element at a row-major position, as [`Memory::store`] does.
+    ///
+    /// # Errors
+    /// Those of [`Memory::store`].
+    pub fn write(&mut self, buffer: usize, position: usize, value: Scalar) -> Result<(), Error> {
         let (Some(to), Some(array)) = (self.buffers.get(buffer), self.arrays.get_mut(buffer)) else {
             return Err(bug(format!("there is no buffer {buffer}")));
         };
         if let BufferKind::Param(ParamKind::Input | ParamKind::Weight | ParamKind::Plan) = to.kind {
             return Err(bug(format!("`{}` is only read, but is written", to.name)));
         }
-        let position = if array.extents.len() == index.len() { array.position(index) } else { None };
-        let Some(position) = position else {
-            return Err(bug(format!(
-                "a store to `{}` at {index:?}, which has only {:?}",
-                to.name, array.extents
-            )));
-        };
+        if position >= array.len() {
+            return Err(bug(format!("a store to `{}` at position {position} of {}", to.name, array.len())));
+        }
         array.set(position, value);
         let width = to.dtype.bytes();
         let first = self.offsets.get(buffer).copied().unwrap_or(0) + position * width;

@@ -61,6 +61,26 @@ impl Schedule {
     }
 }
 
+/// What a part of a body came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The body's end.
+    Done,
+    /// There is more to do.
+    More,
+    /// Nothing can be done before another task notifies something.
+    Blocked,
+}
+
+/// The counters of events, for bodies that wait or notify inside. Cells are positions among the cells of all events.
+pub trait Events {
+    /// Whether a cell has been notified as often as it is to be.
+    fn satisfied(&self, cell: usize) -> bool;
+
+    /// Notifies a cell.
+    fn notify(&mut self, cell: usize);
+}
+
 /// A kind of body that can be run on [`Memory`].
 pub trait Runs {
     /// A task between its prologue and its end.
@@ -74,8 +94,13 @@ pub trait Runs {
     /// Runs the prologue.
     fn prologue<'a>(&'a self, task: &mut Self::Task<'a>, memory: &mut Memory) -> Result<(), Error>;
 
-    /// Runs the rest.
-    fn body<'a>(&'a self, task: &mut Self::Task<'a>, memory: &mut Memory) -> Result<(), Error>;
+    /// Runs the rest, or a part of it: other workers may step before the next part.
+    fn body<'a>(
+        &'a self,
+        task: &mut Self::Task<'a>,
+        memory: &mut Memory,
+        events: &mut dyn Events,
+    ) -> Result<Outcome, Error>;
 
     /// What a task holds, if its prologue did anything, as text: two tasks of one place with equal texts go on alike.
     fn held(task: &Self::Task<'_>) -> String;
@@ -173,7 +198,12 @@ impl Runs for Body {
         task.run(&self.prologue, &mut View { body: self, memory })
     }
 
-    fn body<'a>(&'a self, task: &mut Interpreter<'a>, memory: &mut Memory) -> Result<(), Error> {
+    fn body<'a>(
+        &'a self,
+        task: &mut Interpreter<'a>,
+        memory: &mut Memory,
+        _: &mut dyn Events,
+    ) -> Result<Outcome, Error> {
         for node in &self.nodes {
             let mut view = View { body: self, memory };
             match node {
@@ -187,7 +217,7 @@ impl Runs for Body {
                 node => task.run(std::slice::from_ref(node), &mut view)?,
             }
         }
-        Ok(())
+        Ok(Outcome::Done)
     }
 
     fn held(task: &Interpreter<'_>) -> String {
