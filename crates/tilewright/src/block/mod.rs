@@ -6,6 +6,7 @@ pub mod ir;
 pub mod lower;
 pub mod near;
 pub mod text;
+pub mod verify;
 pub mod visit;
 
 pub use interpreter::{Interpreter, Memory};

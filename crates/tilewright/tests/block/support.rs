@@ -116,7 +116,9 @@ pub fn same(a: &Array, b: &Array) -> bool {
 }
 
 pub fn tensor(source: &str) -> tensor::Program {
-    tensor::text::parse("test.tensor", source).unwrap_or_else(|error| panic!("{error}"))
+    let program = tensor::text::parse("test.tensor", source).unwrap_or_else(|error| panic!("{error}"));
+    tensor::verify::verify(&program).unwrap_or_else(|error| panic!("{error}"));
+    program
 }
 
 /// The block program of a tensor program, verified and through its text.
@@ -127,6 +129,7 @@ pub fn lowered(program: &tensor::Program) -> block::Program {
     let parsed = block::text::parse("test.block", &text).unwrap_or_else(|error| panic!("{text}\n{error}"));
     assert_eq!(parsed.to_string(), text, "the text changes");
     assert!(parsed == lowered, "the program changes on its way through the text:\n{text}");
+    block::verify::verify(&lowered).unwrap_or_else(|violation| panic!("{text}\n{violation}"));
     lowered
 }
 
