@@ -3,6 +3,7 @@
 pub mod cells;
 pub mod eval;
 pub mod ir;
+pub mod lower;
 pub mod plan;
 pub mod text;
 pub mod verify;
