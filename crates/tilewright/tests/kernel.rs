@@ -1,0 +1,6 @@
+//! Kernel programs: statements one by one, roles and tokens, lowering, text, legality.
+
+#[path = "kernel/common.rs"]
+mod common;
+#[path = "kernel/lowering.rs"]
+mod lowering;
