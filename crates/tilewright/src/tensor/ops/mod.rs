@@ -80,6 +80,12 @@ pub enum Meaning {
 /// storage extents of each result, it gives the results. Total: indices outside a tensor take no part.
 pub type Opaque = fn(operands: &[&Array], axis: usize, results: &[(DType, Vec<usize>)]) -> Vec<Array>;
 
+/// A shape rule: see [`Special::infer`].
+pub type Infer = fn(site: &Site, stated: Option<&[Vec<Axis>]>) -> Result<Vec<TensorType>, Problem>;
+
+/// See [`Special::splits`].
+pub type SplitRule = fn(operands: &[TensorType], results: &[TensorType]) -> Option<Splits>;
+
 /// An operator of its own file; compared by name.
 pub struct Special {
     /// The text name.
@@ -89,7 +95,7 @@ pub struct Special {
     /// Its keywords, in the order in which they are printed; all are required.
     pub keywords: &'static [(&'static str, AttributeKind)],
     /// The types of the results. `stated` are the axes that the text gives behind `->`, one list per result, if any.
-    pub infer: fn(site: &Site, stated: Option<&[Vec<Axis>]>) -> Result<Vec<TensorType>, Problem>,
+    pub infer: Infer,
     /// The meaning, for results of these types. Nests have the results' axis names for axes; index expressions read
     /// operands by position, so that the names may be any that differ from the program's symbols.
     pub meaning: fn(site: &Site, results: &[TensorType]) -> Result<Meaning, Problem>,
@@ -97,7 +103,7 @@ pub struct Special {
     pub opaque: Option<Opaque>,
     /// Which result holds offsets, if one does, and the parts and the total that it splits, given the types of operands
     /// and results: the fact that `off splits total over parts` states for a parameter.
-    pub splits: Option<fn(operands: &[TensorType], results: &[TensorType]) -> Option<Splits>>,
+    pub splits: Option<SplitRule>,
     /// One line for the documentation.
     pub doc: &'static str,
 }

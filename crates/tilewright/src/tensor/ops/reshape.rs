@@ -38,12 +38,11 @@ fn infer(site: &Site, stated: Option<&[Vec<Axis>]>) -> Result<Vec<TensorType>, P
     site.settle(vec![result], None)
 }
 
-/// The axes of the operand and of the result that belong together.
-fn groups(
-    site: &Site,
-    from: &TensorType,
-    to: &TensorType,
-) -> Result<Vec<(Range<usize>, Range<usize>)>, Problem> {
+/// Axes of the operand and of the result whose extents have one product.
+type Group = (Range<usize>, Range<usize>);
+
+/// The axes of the operand and of the result that belong together, from the left.
+fn groups(site: &Site, from: &TensorType, to: &TensorType) -> Result<Vec<Group>, Problem> {
     let mut found = Vec::new();
     let (mut i, mut j) = (0, 0);
     let mut names: Vec<(Symbol, Symbol)> = Vec::new();

@@ -107,6 +107,38 @@ impl Site<'_> {
         })
     }
 
+    /// An attribute that is a position along axis `over` of an operand and may depend on the others. A name that is a
+    /// size and labels one of the others is refused, since it could be either.
+    pub(super) fn position_along(
+        &self,
+        attribute: usize,
+        ty: &TensorType,
+        over: usize,
+    ) -> Result<&Dim, Problem> {
+        let dim = self.dim(attribute)?;
+        let known = |s: &Symbol| self.facts.range(s).is_some() || ty.axes.iter().any(|axis| axis.name == *s);
+        if let Some(other) = dim.symbols().into_iter().find(|symbol| !known(symbol)) {
+            return Err(format!(
+                "the position depends on `{other}`, which is neither a size nor a label of the tensor"
+            ));
+        }
+        for (k, axis) in ty.axes.iter().enumerate().filter(|(_, axis)| dim.mentions(&axis.name)) {
+            match (k == over, self.facts.range(&axis.name).is_some()) {
+                (true, false) => {
+                    return Err(format!("the position depends on `{}`, along which it lies", axis.name));
+                }
+                (false, true) => {
+                    return Err(format!(
+                        "in the position `{dim}`, `{}` could be a label or a size; label the axis differently",
+                        axis.name
+                    ));
+                }
+                _ => {}
+            }
+        }
+        Ok(dim)
+    }
+
     /// Refuses an axis that later extents depend on, or whose own extent does, since its elements do not lie apart.
     pub(super) fn independent(&self, ty: &TensorType, k: usize) -> Result<(), Problem> {
         let name = &ty.axes[k].name;
@@ -186,7 +218,7 @@ pub(super) fn position(ty: &TensorType, label: &Symbol) -> Result<usize, Problem
 }
 
 /// The axes behind `->`, for an operator with one result that needs them.
-pub(super) fn one<'a>(stated: Option<&'a [Vec<Axis>]>) -> Result<&'a [Axis], Problem> {
+pub(super) fn one(stated: Option<&[Vec<Axis>]>) -> Result<&[Axis], Problem> {
     match stated {
         Some([axes]) => Ok(axes),
         Some(lists) => Err(format!("{} lists of axes for one result", lists.len())),

@@ -21,12 +21,9 @@ pub static SLICE: Special = Special {
 
 fn infer(site: &Site, stated: Option<&[Vec<Axis>]>) -> Result<Vec<TensorType>, Problem> {
     let (ty, over) = (site.tensor(0)?, site.axis(0, 0)?);
-    let (from, size) = (site.dim(1)?, site.dim(2)?);
+    let (from, size) = (site.position_along(1, ty, over)?, site.dim(2)?);
     let mut axes = ty.axes.clone();
     let label = Dim::symbol(axes[over].name.clone());
-    if from.symbols().contains(&axes[over].name) && site.facts.range(&axes[over].name).is_none() {
-        return Err(format!("the position depends on `{}` itself", axes[over].name));
-    }
     axes[over].extent = size.clone();
     let mut index = index_of(ty);
     index[over] = label + from;

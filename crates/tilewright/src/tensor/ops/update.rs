@@ -46,13 +46,7 @@ fn infer(site: &Site, stated: Option<&[Vec<Axis>]>) -> Result<Vec<TensorType>, P
             ));
         }
     }
-    let label = &cache.axes[over].name;
-    let moving = [label, &new.axes[over].name];
-    if let Some(label) =
-        moving.iter().find(|l| site.facts.range(l).is_none() && site.dim(1).is_ok_and(|p| p.mentions(l)))
-    {
-        return Err(format!("the position depends on `{label}`, along which is written"));
-    }
+    site.position_along(1, cache, over)?;
     site.settle(vec![cache.clone()], stated)
 }
 
