@@ -109,12 +109,14 @@ fn each_rule_is_checked() {
     refused(Reason::Name, "function `p`, `no name`", |p| main_of(p).values[9].name = Symbol::new("no name"));
 
     refused(Reason::Label, "function `p`, `g`", |p| {
-        drop(labels_of(&mut main_of(p).nodes[1].operands[0]).pop())
+        labels_of(&mut main_of(p).nodes[1].operands[0]).pop();
     });
     refused(Reason::Label, "function `p`, `g`", |p| {
         *labels_of(&mut main_of(p).nodes[1].operands[0]) = vec!["s".into(), "s".into()];
     });
-    refused(Reason::Label, "function `p`, `g`", |p| drop(main_of(p).nodes[1].result_labels.pop()));
+    refused(Reason::Label, "function `p`, `g`", |p| {
+        main_of(p).nodes[1].result_labels.pop();
+    });
     refused(Reason::Label, "function `p`, `g`", |p| main_of(p).nodes[1].result_labels[0] = "u".into());
     refused(Reason::Label, "function `p`, `a`", |p| main_of(p).nodes[0].result_labels = vec!["u".into()]);
     refused(Reason::Extent, "function `p`, `y`", |p| main_of(p).nodes[4].result_labels.swap(0, 1));
@@ -155,8 +157,12 @@ fn each_rule_is_checked() {
         let Op::Reduce { over, .. } = &mut p.functions[0].nodes[1].op else { panic!() };
         over.clear();
     });
-    refused(Reason::Count, "function `layer`, `y`", |p| drop(p.functions[0].nodes[0].operands.pop()));
-    refused(Reason::Count, "function `p`, `q`", |p| drop(main_of(p).nodes[3].operands.pop()));
+    refused(Reason::Count, "function `layer`, `y`", |p| {
+        p.functions[0].nodes[0].operands.pop();
+    });
+    refused(Reason::Count, "function `p`, `q`", |p| {
+        main_of(p).nodes[3].operands.pop();
+    });
     refused(Reason::Id, "function `p`, `q`", |p| {
         main_of(p).nodes[3].op = Op::Call { function: FunctionId(1) };
     });
@@ -167,8 +173,16 @@ fn each_rule_is_checked() {
         change(arguments, results);
     };
     let place = "function `p`, `a`";
-    refused(Reason::Count, place, |p| repeat(p, &|arguments, _| drop(arguments.pop())));
-    refused(Reason::Count, place, |p| repeat(p, &|_, results| drop(results.pop())));
+    refused(Reason::Count, place, |p| {
+        repeat(p, &|arguments, _| {
+            arguments.pop();
+        })
+    });
+    refused(Reason::Count, place, |p| {
+        repeat(p, &|_, results| {
+            results.pop();
+        })
+    });
     refused(Reason::Call, place, |p| repeat(p, &|arguments, _| arguments[1] = RepeatArgument::Shared));
     refused(Reason::Call, place, |p| repeat(p, &|_, results| results[0] = RepeatResult::Carried(7)));
     refused(Reason::Call, place, |p| repeat(p, &|_, results| results[0] = RepeatResult::Stacked));
@@ -218,7 +232,9 @@ fn damage(random: &mut Random, program: &mut Program) {
             (1, _) => value.ty.dtype = dtype,
             (2, Some(axis)) => axis.name = name,
             (3, Some(axis)) => axis.extent = Dim::symbol(name),
-            _ => drop(value.ty.axes.pop()),
+            _ => {
+                value.ty.axes.pop();
+            }
         }
         return;
     }
@@ -227,7 +243,9 @@ fn damage(random: &mut Random, program: &mut Program) {
         return;
     }
     if choice == 5 {
-        drop(function.params.pop());
+        {
+            function.params.pop();
+        };
         return;
     }
     let Some(node) = function.nodes.get_mut(node) else { return };
@@ -242,7 +260,9 @@ fn damage(random: &mut Random, program: &mut Program) {
         }
         (8, Some(operand)) => *operand = Operand::Literal(Scalar::Int(3)),
         (9, Some(operand)) => *operand = Operand::Dim(Dim::symbol(name)),
-        (10, _) => drop(node.operands.pop()),
+        (10, _) => {
+            node.operands.pop();
+        }
         (11, _) => node.results.push(id),
         (12, _) => node.result_labels.push(name),
         (13, _) => node.result_labels.reverse(),
@@ -273,7 +293,9 @@ fn damage(random: &mut Random, program: &mut Program) {
                     results.push(RepeatResult::Carried(at));
                 }
             }
-            Op::Special { attributes, .. } => drop(attributes.pop()),
+            Op::Special { attributes, .. } => {
+                attributes.pop();
+            }
         },
     }
 }

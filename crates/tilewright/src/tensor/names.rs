@@ -1,15 +1,13 @@
 //! What may be a name, and which known name a wrong one was meant to be.
 
-use super::ops;
-
-/// Words of the text form that no value, size, axis, label or function can be called.
+/// Words of the text form that no value, size, axis, label or function can be called. The keywords of an operator of
+/// `tensor/ops` name no operand of that operator, but are free otherwise.
 const RESERVED: [&str; 12] =
     ["and", "or", "not", "true", "false", "inf", "nan", "return", "where", "over", "to", "accumulate"];
 
-/// Whether the word stands for something else in the text form; the keywords of `ops::TABLE` do.
+/// Whether the word stands for something else in the text form.
 pub fn is_reserved(word: &str) -> bool {
     RESERVED.contains(&word)
-        || ops::TABLE.iter().any(|special| special.keywords.iter().any(|(keyword, _)| *keyword == word))
 }
 
 /// Whether `word` can name something: a letter or `_`, then letters, digits and `_`, not `_` alone and not reserved.
@@ -19,18 +17,17 @@ pub fn is_name(word: &str) -> bool {
     first && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_') && word != "_" && !is_reserved(word)
 }
 
-/// The candidate that `word` most likely stands for: the first at the least edit distance, which is at most a third
-/// of the word's length (at least 1).
+/// The candidate that `word` most likely stands for: at the least edit distance, which is at most a third of the
+/// word's length (at least 1), then with the longest common beginning, then the first.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (word.chars().count() / 3).max(1);
-    let mut best: Option<(usize, &str)> = None;
+    let mut best: Option<((usize, usize), &str)> = None;
     for candidate in candidates {
         let distance = edit_distance(word, candidate);
-        if distance <= allowed
-            && distance < candidate.chars().count()
-            && best.is_none_or(|(d, _)| distance < d)
-        {
-            best = Some((distance, candidate));
+        let differs_at = word.chars().zip(candidate.chars()).take_while(|(a, b)| a == b).count();
+        let rank = (distance, word.len().saturating_sub(differs_at));
+        if distance <= allowed && distance < candidate.chars().count() && best.is_none_or(|(r, _)| rank < r) {
+            best = Some((rank, candidate));
         }
     }
     best.map(|(_, candidate)| candidate)
@@ -70,6 +67,7 @@ mod tests {
             assert_eq!(edit_distance(a, b), d, "{a} {b}");
         }
         assert_eq!(closest("mull", ["add", "mul"]), Some("mul"));
+        assert_eq!(closest("mull", ["full", "mul"]), Some("mul"));
         assert_eq!(closest("x", ["y"]), None);
         assert_eq!(closest("transpoes", ["transpose"]), Some("transpose"));
     }

@@ -199,13 +199,16 @@ pub fn repeat(
         return Err(Problem::new(Reason::Name, message));
     }
     check_dim(scope, repeat.extent, &[])?;
-    if repeat.arguments.len() != operands.len() || repeat.results.len() != signature.results.len() {
+    if repeat.arguments.len() != operands.len() {
+        let message = format!("{} operands, and {} arguments", operands.len(), repeat.arguments.len());
+        return Err(Problem::new(Reason::Count, message));
+    }
+    if repeat.results.len() != signature.results.len() {
         let message = format!(
-            "`{}` takes {} arguments and gives {} results; the repeat says how {} and {} of them go on",
+            "`{}` gives {} result{}, and the repeat says what becomes of {}",
             signature.name,
-            signature.params.len(),
             signature.results.len(),
-            repeat.arguments.len(),
+            if signature.results.len() == 1 { "" } else { "s" },
             repeat.results.len()
         );
         return Err(Problem::new(Reason::Count, message));

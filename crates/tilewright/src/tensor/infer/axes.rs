@@ -61,8 +61,9 @@ pub fn check_name(name: &Symbol, what: &str) -> Result<(), Problem> {
     if is_name(name.as_str()) {
         return Ok(());
     }
-    let message =
-        format!("`{name}` cannot be {what}: a name is a word that the text form does not use itself");
+    let message = format!(
+        "`{name}` cannot be the name of {what}: a name has letters, digits and `_`, and is no keyword"
+    );
     Err(Problem::new(Reason::Name, message))
 }
 
@@ -277,7 +278,7 @@ impl LabelTable {
     }
 
     /// How many labels there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.axes.len()
     }
 

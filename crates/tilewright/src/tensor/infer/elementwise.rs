@@ -26,10 +26,10 @@ pub(super) fn elementwise(
     }
     let labels = LabelTable::of(scope, operands)?;
     let all = operands.iter().find_map(|operand| match operand {
-        Operand::Value { labels: own, .. } if own.len() == labels.len() => Some(own.clone()),
+        Operand::Value { labels: own, .. } if own.len() == labels.count() => Some(own.clone()),
         _ => None,
     });
-    let all = if labels.len() == 0 { Some(Vec::new()) } else { all };
+    let all = if labels.count() == 0 { Some(Vec::new()) } else { all };
     if stated.is_none() && all.is_none() {
         let names: Vec<&str> = labels.names().map(Symbol::as_str).collect();
         let message = format!(

@@ -32,6 +32,15 @@ pub(super) fn special(
         let message = format!("`{name}` takes {} attributes: {}", keywords.len(), keywords.join(", "));
         return Err(Problem::new(Reason::Operator, message));
     }
+    for (index, operand) in operands.iter().enumerate() {
+        let Operand::Value { value, .. } = operand else { continue };
+        let value = &scope.value(*value)?.name;
+        if operator.keywords.iter().any(|(keyword, _)| *keyword == value.as_str()) {
+            let message =
+                format!("`{value}` is a keyword of `{name}` and names none of its operands; rename it");
+            return Err(Problem::new(Reason::Name, message).at(At::Operand(index)));
+        }
+    }
     let types = operands.iter().map(|operand| operand_type(scope, operand)).collect::<Result<Vec<_>, _>>()?;
     let mut local: Vec<Symbol> = types.iter().flat_map(|ty| ty.labels()).collect();
     local.extend(stated.into_iter().flatten().flatten().map(|axis| axis.name.clone()));

@@ -28,6 +28,10 @@ pub(super) fn reduce(
     let Reduce { monoid, over, guard, accumulate } = *reduce;
     let operand = match operands {
         [operand @ Operand::Value { .. }] => operand,
+        [_] => {
+            let message = format!("`{}` takes a tensor, not a number or a size", monoid.name);
+            return Err(Problem::new(Reason::Count, message).at(At::Operand(0)));
+        }
         _ => return Err(count(monoid.name, "one tensor", operands.len())),
     };
     let dtype = operand_type(scope, operand)?.dtype;

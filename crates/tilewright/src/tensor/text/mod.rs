@@ -30,9 +30,9 @@
 //! - **Lines.** A statement ends with its line, outside brackets; the next line still belongs to it where it begins
 //!   with `->` or with one of the operator's keywords that is not followed by `=` or `,`. Operands stand on the line of
 //!   their operator. Keywords and `->` may come in any order, each once; the printer has one order.
-//! - **Names.** A value has one name in its function, unlike every size. Keywords of any operator, `return`, `inf`,
-//!   `nan`, `true`, `false`, `and`, `or`, `not` and `_` name nothing. An operator's name is no function's name, but
-//!   may be a value's.
+//! - **Names.** A value has one name in its function, unlike every size. `over`, `where`, `to`,
+//!   `accumulate`, `return`, `inf`, `nan`, `true`, `false`, `and`, `or`, `not` and `_` name nothing; the keyword of an
+//!   operator names none of its operands. An operator's name is no function's name, but may be a value's.
 //! - **Operands.** `x` reads a value under its axis names, `x[i, j]` under labels; a name that is no value is a size,
 //!   as a number. In an elementwise function `_` stands for an axis of the result that the operand lacks; it is
 //!   checked and says nothing more.

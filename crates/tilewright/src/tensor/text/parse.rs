@@ -75,10 +75,8 @@ fn function(p: &mut Parser<'_>, facts: Option<&mut Spanned<Facts>>) -> Result<Fu
 fn name(p: &mut Parser<'_>, what: &str) -> Result<Spanned<Symbol>> {
     let (word, span) = p.ident(what)?;
     if word == "_" || is_reserved(word) {
-        return Err(p.error(
-            span,
-            format!("`{word}` is a word of the text form and names nothing; use another name"),
-        ));
+        let message = format!("expected {what}, found `{word}`, which is a keyword and names nothing");
+        return Err(p.error(span, message));
     }
     Ok(Spanned { item: Symbol::new(word), span })
 }
@@ -123,11 +121,18 @@ fn axes(p: &mut Parser<'_>) -> Result<Vec<Axis>> {
 }
 
 fn statement(p: &mut Parser<'_>) -> Result<Statement> {
-    let mut names = vec![name(p, "the name of a value, or `return`")?];
+    let mut names = vec![name(p, "a value's name or `return`")?];
     while p.eat(",") {
-        names.push(name(p, "the name of a value")?);
+        names.push(name(p, "a value's name")?);
     }
-    p.expect("=")?;
+    if !p.eat("=") {
+        let first = names.first().map_or(p.span(), |name| name.span);
+        if names.len() == 1 && p.on_new_line() {
+            let message = "this line is no statement; the operands of an operator stand on its own line";
+            return Err(p.error(first, message));
+        }
+        return Err(p.expected("`=`"));
+    }
     Ok(Statement { names, op: op(p)? })
 }
 
@@ -137,7 +142,7 @@ fn returns(p: &mut Parser<'_>) -> Result<Returns> {
     let op_follows = !(p.at(",") || p.at("}") || p.on_new_line());
     if op_follows || first.item.as_str() == "repeat" && !p.at(",") && !p.at("}") {
         p.rewind(position);
-        return Ok(Returns::Op(op(p)?));
+        return Ok(Returns::Op(Box::new(op(p)?)));
     }
     let mut values = vec![first];
     while p.eat(",") {
@@ -167,7 +172,7 @@ fn plain(p: &mut Parser<'_>, special: Option<&'static Special>) -> Result<Plain>
         None => KEYWORDS.to_vec(),
     };
     let mut plain = Plain { attributes: keywords.iter().map(|_| None).collect(), ..Plain::default() };
-    while let Some(operand) = operand(p)? {
+    while let Some(operand) = operand(p, &keywords)? {
         plain.operands.push(operand);
     }
     loop {
@@ -241,7 +246,7 @@ fn labels(p: &mut Parser<'_>) -> Result<Vec<Symbol>> {
 }
 
 /// Reads an operand if one starts here, on this line.
-fn operand(p: &mut Parser<'_>) -> Result<Option<Spanned<OperandSyntax>>> {
+fn operand(p: &mut Parser<'_>, keywords: &[&str]) -> Result<Option<Spanned<OperandSyntax>>> {
     if p.on_new_line() {
         return Ok(None);
     }
@@ -255,7 +260,7 @@ fn operand(p: &mut Parser<'_>) -> Result<Option<Spanned<OperandSyntax>>> {
         }
         Token::Int(_) | Token::Float(_) | Token::Punct("-") => OperandSyntax::Literal(scalar(p)?),
         Token::Ident("inf" | "nan" | "true" | "false") => OperandSyntax::Literal(scalar(p)?),
-        Token::Ident(word) if !is_reserved(word) => {
+        Token::Ident(word) if !is_reserved(word) && !keywords.contains(&word) => {
             p.next();
             let labels = if p.at("[") && !p.on_new_line() {
                 Some(p.list("[", "]", |p| {

@@ -172,7 +172,11 @@ impl Printer<'_> {
             }
             Op::Special { operator, attributes } => {
                 text += operator.name;
-                text.extend(operands);
+                for operand in &node.operands {
+                    let plain = self.operand(operand);
+                    let is_keyword = operator.keywords.iter().any(|(keyword, _)| *keyword == plain);
+                    text += &if is_keyword { format!(" ({plain})") } else { format!(" {plain}") };
+                }
                 for (attribute, (keyword, _)) in attributes.iter().zip(operator.keywords) {
                     text += &format!(" {keyword} {}", attribute_text(attribute));
                 }

@@ -59,7 +59,7 @@ pub enum Returns {
     /// Values.
     Values(Vec<Spanned<Symbol>>),
     /// An operator, all of whose results are returned.
-    Op(OpSyntax),
+    Op(Box<OpSyntax>),
 }
 
 /// An operator applied.
