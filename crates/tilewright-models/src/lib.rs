@@ -1,1 +1,7 @@
 //! Front ends: model files and model definitions.
+//!
+//! Files are hostile until checked: every count, offset and length is bounded before use, and errors name the file, the
+//! key or tensor, the byte and the reason.
+#![deny(unsafe_code)]
+
+pub mod gguf;
