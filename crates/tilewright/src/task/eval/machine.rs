@@ -145,7 +145,7 @@ impl<'a, B: Runs + 'a> Machine<'a, B> {
         let mut machine = Machine { fixed, memory, counters, epoch: 0, notified: 0, workers };
         machine.memory.fill(bindings)?;
         // The tables that are known by now must keep their facts.
-        Plan::new(program, &bindings.symbols, &machine.memory)?;
+        Plan::new(program, &bindings.symbols, &machine.memory.parameters())?;
         Ok(machine)
     }
 

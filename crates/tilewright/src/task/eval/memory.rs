@@ -40,7 +40,26 @@ impl Env for Memory {
     }
 }
 
+/// The tables among the parameters.
+pub(super) struct Parameters<'a>(&'a Memory);
+
+impl Env for Parameters<'_> {
+    fn symbol(&self, symbol: &Symbol) -> Option<i64> {
+        self.0.symbol(symbol)
+    }
+
+    fn element(&self, table: &Symbol, index: &[i64]) -> Option<i64> {
+        let buffer = self.0.buffers.get(self.0.find(table)?)?;
+        matches!(buffer.kind, BufferKind::Param(_)).then(|| self.0.element(table, index))?
+    }
+}
+
 impl Memory {
+    /// What is known before anything runs.
+    pub(super) fn parameters(&self) -> Parameters<'_> {
+        Parameters(self)
+    }
+
     /// Memory for a program at a plan's sizes, all of it unwritten.
     pub(super) fn new<B>(program: &Program<B>, plan: &Plan, numerics: Numerics) -> Memory {
         let arrays: Vec<Array> = (program.buffers.iter().zip(&plan.buffers))

@@ -19,62 +19,112 @@ pub(super) fn check<B>(program: &Program<B>) -> Vec<Checked> {
 fn is_proved<B>(program: &Program<B>, id: EventId, event: &Event) -> bool {
     // Cells are named apart from the coordinates of families, which may have the same names.
     let cell_name = |name: &Symbol| Symbol::new(&format!("cell {name}"));
-    let cells: Vec<Dim> = event.axes.iter().map(|(name, _)| Dim::symbol(cell_name(name))).collect();
-    let facts = event.axes.iter().fold(program.facts.clone(), |facts, (name, extent)| {
-        facts.assume(cell_name(name), Dim::constant(0), extent.clone())
-    });
+    let axes: Vec<(Symbol, Dim)> = event.axes.iter().map(|(name, n)| (cell_name(name), n.clone())).collect();
     let is_axis = |symbol: &Symbol| event.axes.iter().any(|(name, _)| name == symbol);
     let wait = event.wait.substitute(&|symbol| is_axis(symbol).then(|| Dim::symbol(cell_name(symbol))));
-    let mut total = Dim::constant(0);
-    for family in &program.families {
-        for edge in family.notifies.iter().filter(|edge| edge.event == id) {
-            match count(&facts, family, edge, &cells) {
-                Some(count) => total = total + count,
-                None => return false,
-            }
-        }
+    let claim = Claim { program, id, axes: &axes, wait };
+    claim.holds(&program.facts, &mut Vec::new())
+}
+
+/// How many first cells of an axis are looked at one by one, where there is no proof for all at once.
+const SINGLE_CELLS: i64 = 2;
+
+/// That the tasks that notify a cell of an event are as many as it waits for.
+struct Claim<'a, B> {
+    program: &'a Program<B>,
+    id: EventId,
+    axes: &'a [(Symbol, Dim)],
+    wait: Dim,
+}
+
+impl<B> Claim<'_, B> {
+    /// Whether it holds for the cells whose first coordinates are given, by cases where need be.
+    fn holds(&self, facts: &Facts, cells: &mut Vec<Dim>) -> bool {
+        let Some((name, extent)) = self.axes.get(cells.len()) else { return self.is_proved(facts, cells) };
+        let mut holds = |facts: &Facts, cell: Dim| {
+            cells.push(cell);
+            let holds = self.holds(facts, cells);
+            cells.pop();
+            holds
+        };
+        let from = |first: i64| facts.assume(name, Dim::constant(first), extent.clone());
+        holds(&from(0), Dim::symbol(name))
+            || ((0..SINGLE_CELLS).all(|cell| holds(facts, Dim::constant(cell)))
+                && holds(&from(SINGLE_CELLS), Dim::symbol(name)))
     }
-    facts.equal(&total, &wait).is_yes()
+
+    fn is_proved(&self, facts: &Facts, cells: &[Dim]) -> bool {
+        let at = |symbol: &Symbol| {
+            let axis = self.axes.iter().position(|(name, _)| name == symbol)?;
+            cells.get(axis).cloned()
+        };
+        let wait = self.wait.substitute(&at);
+        [Form::Ends, Form::Differences].into_iter().any(|form| {
+            let mut total = Dim::constant(0);
+            for family in &self.program.families {
+                for edge in family.notifies.iter().filter(|edge| edge.event == self.id) {
+                    match count(facts, family, edge, cells, form) {
+                        Some(count) => total = total + count,
+                        None => return false,
+                    }
+                }
+            }
+            facts.equal(&total, &wait).is_yes()
+        })
+    }
+}
+
+/// How the length of the interval from the greatest of some dims to the least of others is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `min(ends) - max(starts)`
+    Ends,
+    /// `min(end - start, …)` over all pairs
+    Differences,
 }
 
 /// The tasks of a family that an edge lets notify the given cell.
-fn count<B>(facts: &Facts, family: &Family<B>, edge: &Edge, cells: &[Dim]) -> Option<Dim> {
+fn count<B>(facts: &Facts, family: &Family<B>, edge: &Edge, cells: &[Dim], form: Form) -> Option<Dim> {
     let names: Vec<Symbol> = family.coordinates.iter().map(|(name, _)| name.clone()).collect();
-    let mut bounds: Vec<(Dim, Dim)> =
-        family.coordinates.iter().map(|(_, extent)| (Dim::constant(0), extent.clone())).collect();
+    let mut starts: Vec<Vec<Dim>> = vec![vec![Dim::constant(0)]; names.len()];
+    let mut ends: Vec<Vec<Dim>> = family.coordinates.iter().map(|(_, extent)| vec![extent.clone()]).collect();
     for (index, cell) in edge.index.iter().zip(cells) {
         for condition in conditions(index, cell)? {
             match condition.bound(facts, &names)? {
                 Bound::Always => {}
                 Bound::Never => return Some(Dim::constant(0)),
-                Bound::Coordinate(at, lo, hi) => {
-                    let (old_lo, old_hi) = bounds.get(at)?.clone();
-                    *bounds.get_mut(at)? = (greater(facts, old_lo, lo), lesser(facts, old_hi, hi));
-                }
+                Bound::From(at, start) => starts.get_mut(at)?.push(start),
+                Bound::Below(at, end) => ends.get_mut(at)?.push(end),
             }
         }
     }
-    Some(bounds.into_iter().map(|(lo, hi)| greater(facts, hi - lo, Dim::constant(0))).product())
+    let length = |(starts, ends): (Vec<Dim>, Vec<Dim>)| length(facts, starts, ends, form);
+    starts.into_iter().zip(ends).map(length).product()
 }
 
-fn greater(facts: &Facts, a: Dim, b: Dim) -> Dim {
-    if facts.le(&a, &b).is_yes() {
-        b
-    } else if facts.le(&b, &a).is_yes() {
-        a
-    } else {
-        Dim::max_of([a.clone(), b]).unwrap_or(a)
-    }
+/// The number of integers from all of `starts` on and below all of `ends`.
+fn length(facts: &Facts, starts: Vec<Dim>, ends: Vec<Dim>, form: Form) -> Option<Dim> {
+    let starts = undominated(starts, |a, b| facts.le(a, b).is_yes());
+    let ends = undominated(ends, |a, b| facts.le(b, a).is_yes());
+    let pairs: Vec<Dim> = starts.iter().flat_map(|start| ends.iter().map(move |end| end - start)).collect();
+    let never_negative = pairs.iter().all(|pair| facts.nonneg(pair).is_yes());
+    let length = match form {
+        Form::Ends => Dim::min_of(ends)? - Dim::max_of(starts)?,
+        Form::Differences => Dim::min_of(pairs)?,
+    };
+    if never_negative { Some(length) } else { Dim::max_of([length, Dim::constant(0)]) }
 }
 
-fn lesser(facts: &Facts, a: Dim, b: Dim) -> Dim {
-    if facts.le(&a, &b).is_yes() {
-        a
-    } else if facts.le(&b, &a).is_yes() {
-        b
-    } else {
-        Dim::min_of([a.clone(), b]).unwrap_or(a)
+/// The dims without those of which another says as much.
+fn undominated(dims: Vec<Dim>, is_dominated: impl Fn(&Dim, &Dim) -> bool) -> Vec<Dim> {
+    let mut kept: Vec<Dim> = Vec::new();
+    for dim in dims {
+        if !kept.iter().any(|other| is_dominated(&dim, other)) {
+            kept.retain(|other| !is_dominated(other, &dim));
+            kept.push(dim);
+        }
     }
+    kept
 }
 
 /// `value <= limit` or `value > limit` for an expression of coordinates and a limit without any.
@@ -90,8 +140,10 @@ enum Bound {
     Always,
     /// It never holds.
     Never,
-    /// It holds for the values `lo..hi` of a coordinate; a missing end is that of the coordinate.
-    Coordinate(usize, Dim, Dim),
+    /// It holds where a coordinate is at least this.
+    From(usize, Dim),
+    /// It holds where a coordinate is below this.
+    Below(usize, Dim),
 }
 
 /// When an index means the cell: all of these hold.
@@ -127,7 +179,7 @@ impl Condition {
         let used: Vec<usize> = (0..names.len()).filter(|&at| self.value.mentions(&names[at])).collect();
         match used.as_slice() {
             [] => self.decide(facts),
-            [at] => self.solve(facts, *at, &names[*at]),
+            [at] => self.solve(*at, &names[*at]),
             _ => None,
         }
     }
@@ -145,7 +197,7 @@ impl Condition {
     }
 
     /// Solves for a coordinate with a positive constant coefficient, inside a quotient by a positive constant or not.
-    fn solve(&self, facts: &Facts, at: usize, name: &Symbol) -> Option<Bound> {
+    fn solve(&self, at: usize, name: &Symbol) -> Option<Bound> {
         let names = std::slice::from_ref(name);
         let (inner, limit) = match self.value.affine(names) {
             Some(_) => (self.value.clone(), self.limit.clone()),
@@ -166,12 +218,7 @@ impl Condition {
         let slope = positive(affine.coefficients.first()?)?;
         // slope*c + constant <= limit exactly where c < floordiv(limit - constant, slope) + 1
         let end = (limit - affine.constant).floor_div(slope) + 1;
-        let _ = facts;
-        Some(if self.at_most {
-            Bound::Coordinate(at, Dim::constant(0), end)
-        } else {
-            Bound::Coordinate(at, end, Dim::constant(i64::MAX))
-        })
+        Some(if self.at_most { Bound::Below(at, end) } else { Bound::From(at, end) })
     }
 }
 

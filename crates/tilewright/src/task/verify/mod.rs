@@ -34,7 +34,7 @@ use crate::target::Target;
 use std::fmt;
 
 /// The most size assignments that are enumerated.
-pub const MAX_ASSIGNMENTS: usize = 16;
+pub const MAX_ASSIGNMENTS: usize = 24;
 
 /// The most tasks of one assignment; sizes are lowered until it is met.
 pub const MAX_TASKS: usize = 2048;

@@ -83,14 +83,7 @@ pub(super) fn assignments<B>(program: &Program<B>) -> Vec<Sizes> {
     let symbols: Vec<Symbol> = program.facts.symbols().cloned().collect();
     let blocks = block_sizes(program);
     let pools: Vec<Vec<i64>> = symbols.iter().map(|symbol| candidates(program, symbol, &blocks)).collect();
-    let longest = pools.iter().map(Vec::len).max().unwrap_or(1);
-    let mut picks: Vec<Vec<usize>> = Vec::new();
-    for pattern in 0..longest.max(3) {
-        let pick = |(i, pool): (usize, &Vec<i64>)| (pattern * (2 * i + 1) + i) % pool.len().max(1);
-        picks.push(pools.iter().enumerate().map(pick).collect());
-    }
-    picks.push(pools.iter().map(|_| 0).collect());
-    picks.push(pools.iter().map(|pool| pool.len().min(2).saturating_sub(1)).collect());
+    let picks = picks(&pools);
     let has_tables = program.buffers.iter().any(|buffer| buffer.dtype.is_int());
     let draws = if has_tables { 2 } else { 1 };
     let mut found: Vec<Sizes> = Vec::new();
@@ -107,6 +100,37 @@ pub(super) fn assignments<B>(program: &Program<B>) -> Vec<Sizes> {
         }
     }
     found
+}
+
+/// Which candidate each symbol takes, for one assignment after another: all large; one small and the others large;
+/// then all candidates in turn, at different paces; all least; and some at random.
+fn picks(pools: &[Vec<i64>]) -> Vec<Vec<usize>> {
+    let at = |pool: &Vec<i64>, value: i64| pool.iter().position(|&other| other == value).unwrap_or(0);
+    let large = |pool: &Vec<i64>| (0..pool.len()).max_by_key(|&i| pool[i]).unwrap_or(0);
+    let mut picks: Vec<Vec<usize>> = vec![pools.iter().map(large).collect()];
+    let free: Vec<usize> = (0..pools.len()).filter(|&i| pools[i].len() > 1).collect();
+    if free.len() > 1 {
+        for small in [0, 1] {
+            for &i in free.iter().take(MAX_ASSIGNMENTS / 4) {
+                let pick = |(k, pool): (usize, &Vec<i64>)| {
+                    if k == i { at(pool, pool[0].max(small)) } else { large(pool) }
+                };
+                picks.push(pools.iter().enumerate().map(pick).collect());
+            }
+        }
+    }
+    let longest = pools.iter().map(Vec::len).max().unwrap_or(1);
+    for pattern in 0..longest.max(3) {
+        let pick = |(i, pool): (usize, &Vec<i64>)| (pattern * (2 * i + 1) + i) % pool.len().max(1);
+        picks.push(pools.iter().enumerate().map(pick).collect());
+    }
+    picks.push(pools.iter().map(|_| 0).collect());
+    let mut random = Random::new(picks.len() as u64);
+    if free.len() > 1 {
+        let mut pick = || pools.iter().map(|pool| random.below(pool.len() as i64) as usize).collect();
+        picks.extend((0..MAX_ASSIGNMENTS).map(|_| pick()));
+    }
+    picks
 }
 
 /// The constants that the program divides by or multiplies coordinates with.
