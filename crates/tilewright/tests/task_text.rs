@@ -24,7 +24,7 @@ fn text_is_printed_as_it_was_written() {
         let lines = |text: &str| -> Vec<String> {
             let kept =
                 text.lines().filter(|line| !line.trim_start().starts_with('#') && !line.trim().is_empty());
-            let headers = kept.filter(|line| line.contains("wait") || line.contains("tasks"));
+            let headers = kept.filter(|line| line.contains("event") || line.contains("tasks"));
             // A dim is printed in its normal form, which may differ from what was written for quotients.
             headers.filter(|line| !line.contains("floordiv")).map(str::to_string).collect()
         };
