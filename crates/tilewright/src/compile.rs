@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::dim::{Dim, Proof, Symbol};
+use crate::dim::{Env, Symbol};
 use crate::error::Error;
 use crate::host::{HostTensor, byte_size};
 use crate::journal::Journal;
-use crate::runtime::{Control, Interpreter, Loaded, Memory, Runtime, Slot};
+use crate::interpreter::Interpreter;
+use crate::runtime::{Control, Loaded, Memory, Runtime, Slot};
 use crate::target::Target;
 use crate::task::{self, BufferKind};
 use crate::tensor::{self, ParamKind};
@@ -221,6 +222,11 @@ impl Unit {
             }
             slots.push(slot);
         }
+        let params = tasks.buffers.iter().zip(&slots).filter_map(|(buffer, slot)| match slot {
+            Slot::Read(tensor) => Some((&buffer.name, *tensor)),
+            Slot::Write(_) => None,
+        });
+        plan.check_tables(tasks, &Tables(params.collect()))?;
         self.loaded.run(plan, &mut Memory { slots }, control)?;
 
         // A result that is returned twice has a buffer of its own each time, so each is taken once.
@@ -348,7 +354,7 @@ impl Executable {
         for (symbol, value) in self.sizes(tables.iter().map(|(name, tensor)| (name.as_str(), tensor)))? {
             sizes.entry(symbol).or_insert(value);
         }
-        let tasks = task::Plan::new(&self.main.stages.kernel.tasks, &sizes, &TableEnv(&tables))?;
+        let tasks = task::Plan::new(&self.main.stages.kernel.tasks, &sizes, &Tables(tables.iter().collect()))?;
         Ok(Plan { sizes, tables, tasks })
     }
 
@@ -393,29 +399,19 @@ impl Plan {
 
     /// How many tasks a run has.
     pub fn tasks(&self) -> u64 {
-        self.tasks.task_count()
+        self.tasks.tasks
     }
 }
 
-/// Elements of the plan's integer tensors.
-struct TableEnv<'a>(&'a BTreeMap<Symbol, HostTensor>);
+/// Elements of integer tensors by name.
+struct Tables<'a>(BTreeMap<&'a Symbol, &'a HostTensor>);
 
-impl crate::dim::Env for TableEnv<'_> {
+impl Env for Tables<'_> {
     fn symbol(&self, _: &Symbol) -> Option<i64> {
         None
     }
 
     fn element(&self, table: &Symbol, index: &[i64]) -> Option<i64> {
-        let tensor = self.0.get(table)?;
-        let mut position = 0usize;
-        if index.len() != tensor.extents().len() {
-            return None;
-        }
-        for (&i, &extent) in index.iter().zip(tensor.extents()) {
-            let i = usize::try_from(i).ok().filter(|&i| i < extent)?;
-            position = position * extent + i;
-        }
-        let width = tensor.dtype().bytes();
-        Some(crate::host::load(tensor.dtype(), &tensor.bytes()[position * width..]).as_i64())
+        self.0.get(table)?.integer(index)
     }
 }

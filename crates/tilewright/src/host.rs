@@ -84,6 +84,18 @@ impl HostTensor {
             .collect()
     }
 
+    /// The element at an index, as an integer; none outside, or if the element type is no integer.
+    pub fn integer(&self, index: &[i64]) -> Option<i64> {
+        if index.len() != self.extents.len() || !self.dtype.is_int() {
+            return None;
+        }
+        let mut position = 0usize;
+        for (&i, &extent) in index.iter().zip(&self.extents) {
+            position = position * extent + usize::try_from(i).ok().filter(|&i| i < extent)?;
+        }
+        Some(load(self.dtype, self.bytes.get(position * self.dtype.bytes()..)?).as_i64())
+    }
+
     /// The element type.
     pub fn dtype(&self) -> DType {
         self.dtype

@@ -187,6 +187,15 @@ impl Plan {
         self.waits.len()
     }
 
+    /// Checks what the program's facts say of the integer tensors that `tables` gives.
+    ///
+    /// # Errors
+    /// [`Error::Input`] for an element that breaks a fact.
+    pub fn check_tables<B>(&self, program: &Program<B>, tables: &dyn Env) -> Result<(), Error> {
+        let extents: Vec<Vec<usize>> = self.buffers.iter().map(|b| b.extents.clone()).collect();
+        check_tables(program, &extents, &self.symbols, tables)
+    }
+
     /// The buffers and their bytes, largest first, a line each.
     pub fn memory_table<B>(&self, program: &Program<B>) -> String {
         let extents: Vec<Vec<usize>> = self.buffers.iter().map(|b| b.extents.clone()).collect();
