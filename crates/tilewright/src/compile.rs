@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::dim::{Env, Symbol};
 use crate::error::Error;
 use crate::host::{HostTensor, byte_size};
-use crate::journal::Journal;
 use crate::interpreter::Interpreter;
+use crate::journal::Journal;
 use crate::runtime::{Control, Loaded, Memory, Runtime, Slot};
 use crate::target::Target;
 use crate::task::{self, BufferKind};
@@ -86,9 +86,6 @@ impl Stages {
 
         // Each body becomes code over tiles.
         let kernel = kernel::lower::lower(&task, target, journal)?;
-        if verify {
-            kernel::verify::verify(&kernel, target).map_err(|violation| bug("kernel", violation.to_string()))?;
-        }
 
         Ok(Stages { tensor, block, task, kernel: Arc::new(kernel) })
     }
@@ -283,7 +280,8 @@ impl Executable {
         if let Some(unit) = &self.prepare {
             let sizes = self.sizes(tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)))?;
             let plan = task::Plan::new(&unit.stages.kernel.tasks, &sizes, &())?;
-            let made = unit.run(&plan, |name| tensors.get(name), &mut BTreeMap::new(), &Control::default())?;
+            let made =
+                unit.run(&plan, |name| tensors.get(name), &mut BTreeMap::new(), &Control::default())?;
             let main = unit.stages.tensor.main();
             let names: Vec<Symbol> = main.results.iter().map(|&id| main.value(id).name.clone()).collect();
             tensors.extend(names.into_iter().zip(made));
@@ -354,7 +352,8 @@ impl Executable {
         for (symbol, value) in self.sizes(tables.iter().map(|(name, tensor)| (name.as_str(), tensor)))? {
             sizes.entry(symbol).or_insert(value);
         }
-        let tasks = task::Plan::new(&self.main.stages.kernel.tasks, &sizes, &Tables(tables.iter().collect()))?;
+        let tasks =
+            task::Plan::new(&self.main.stages.kernel.tasks, &sizes, &Tables(tables.iter().collect()))?;
         Ok(Plan { sizes, tables, tasks })
     }
 
@@ -377,7 +376,8 @@ impl Executable {
         for name in inputs.keys().chain(states.keys()) {
             let known = main.params.iter().any(|param| main.value(param.value).name == *name);
             if !known {
-                let names: Vec<_> = main.params.iter().map(|param| main.value(param.value).name.as_str()).collect();
+                let names: Vec<_> =
+                    main.params.iter().map(|param| main.value(param.value).name.as_str()).collect();
                 return Err(Error::Input {
                     subject: name.to_string(),
                     message: format!("no parameter has this name; there are {}", names.join(", ")),

@@ -33,7 +33,8 @@ impl Loaded for Interpreted {
             return Err(Error::Cancelled);
         }
         let buffers = &self.0.tasks.buffers;
-        let params = buffers.iter().zip(&memory.slots).filter(|(b, _)| matches!(b.kind, BufferKind::Param(_)));
+        let params =
+            buffers.iter().zip(&memory.slots).filter(|(b, _)| matches!(b.kind, BufferKind::Param(_)));
         let arrays = params
             .map(|(_, slot)| match slot {
                 Slot::Read(tensor) => tensor.to_array(),

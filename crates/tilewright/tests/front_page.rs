@@ -1,3 +1,4 @@
+#![allow(missing_docs)]
 use std::collections::BTreeMap;
 
 use tilewright::{Arguments, Control, Error, HostTensor, Options, Target, Weights, compile, tensor};
