@@ -206,8 +206,8 @@ where S in 0..=99
 }";
     let source = source.replace("i32[]", "i32").replace("f32[]", "f32");
     let results = run_all(&source, &[("S", 3)], &[], Numerics::Own);
-    for k in 0..3 {
-        exact(&results[k], &count(3));
+    for result in &results[..3] {
+        exact(result, &count(3));
     }
     exact(&results[3], &[0.100_097_656_25; 6]);
     exact(&results[4], &[6.]);

@@ -682,3 +682,16 @@ where S in 0..=1000000000000
     let text = message(source, &[("S", 3)], &[f32s(&[3], &[1., 2., 3.])]);
     assert!(text.contains("not negative"), "{text}");
 }
+
+#[test]
+fn scaled_numbers_are_reserved() {
+    let source = "program p(x: f32[i: 2]) -> f32[i: 2]
+{
+  s = cast x to scaled_f32
+  return cast s to f32
+}";
+    match try_run(source, &[], &[f32s(&[2], &[1., 2.])], Numerics::Own) {
+        Err(Error::Unsupported { place, .. }) => assert!(place.contains("`s`"), "{place}"),
+        other => panic!("{other:?}"),
+    }
+}

@@ -350,6 +350,10 @@ impl<'a> Context<'a> {
             })
             .collect();
         let site: Site = self.operands.site(&self.node.operands, &attributes, self.facts);
+        let stated: Vec<Vec<Axis>> = self.results.iter().map(|ty| ty.axes.clone()).collect();
+        if (operator.infer)(&site, Some(&stated))? != self.results {
+            return Err(format!("`{}` gives other types than stated", operator.name));
+        }
         (operator.meaning)(&site, &self.results)
     }
 }

@@ -70,6 +70,12 @@ pub(super) fn run(
     Ok(output)
 }
 
+/// The most factors of a product that has an inner loop of its own.
+const MAX_FACTORS: usize = 3;
+
+/// Elements, the position of the first, and the step to the next.
+type Run<'a> = (&'a [f64], i64, i64);
+
 /// A row-major position from an index.
 enum Place {
     /// Always inside: `base` plus a stride per axis of the nest.
@@ -258,23 +264,25 @@ impl<'a> Compiled<'a> {
             return Ok(());
         }
         index[depth] = 0;
-        let runs: Option<Vec<(&[f64], i64, i64)>> =
-            factors.iter().map(|&k| self.reads[k].run(index, depth)).collect();
-        let runs = runs.ok_or_else(|| "a product of what is no float".to_string())?;
+        let mut runs: [Run; MAX_FACTORS] = [(&[], 0, 0); MAX_FACTORS];
+        let count = factors.len().min(MAX_FACTORS);
+        for (run, &k) in runs.iter_mut().zip(factors) {
+            let found = self.reads.get(k).and_then(|read| read.run(index, depth));
+            *run = found.ok_or_else(|| "a product of what is no float".to_string())?;
+        }
         let rounding = match (self.numerics, accumulate) {
             (Numerics::F64, _) | (_, DType::F64) => None,
             (Numerics::Own, other) => Some(other),
         };
         if self.guard.is_none() && self.masks.is_empty() {
-            *sum = sum_run(&runs, extent, rounding, *sum);
+            *sum = sum_run(&runs[..count], extent, rounding, *sum);
             return Ok(());
         }
         for i in 0..extent {
             index[depth] = i;
             if self.admits(index)? {
-                let one: Vec<(&[f64], i64, i64)> =
-                    runs.iter().map(|&(data, start, step)| (data, start + i * step, 0)).collect();
-                *sum = sum_run(&one, 1, rounding, *sum);
+                let one = runs.map(|(data, start, step)| (data, start + i * step, 0));
+                *sum = sum_run(&one[..count], 1, rounding, *sum);
             }
         }
         Ok(())
@@ -331,7 +339,7 @@ impl<'a> Compiled<'a> {
 
 impl CompiledRead<'_> {
     /// The elements, and the first position and the step along one axis of a direct read of floats.
-    fn run(&self, index: &[i64], axis: usize) -> Option<(&[f64], i64, i64)> {
+    fn run(&self, index: &[i64], axis: usize) -> Option<Run<'_>> {
         match (self.data, &self.place) {
             (Data::Float(data), Place::Direct { base, strides }) => {
                 let start = strides.iter().zip(index).map(|(s, i)| s * i).sum::<i64>() + base;
@@ -351,7 +359,7 @@ fn element(data: &Data, position: usize) -> Option<Scalar> {
 }
 
 /// `sum` plus the products along runs, each product and each sum rounded.
-fn sum_run(runs: &[(&[f64], i64, i64)], extent: i64, rounding: Option<DType>, sum: f64) -> f64 {
+fn sum_run(runs: &[Run], extent: i64, rounding: Option<DType>, sum: f64) -> f64 {
     let round = |x: f64| match rounding {
         None => x,
         Some(DType::F32) => f64::from(x as f32),
@@ -411,7 +419,7 @@ fn product(body: &Expr, reads: &[CompiledRead]) -> Option<Vec<usize>> {
             matches!((read.data, &read.place), (Data::Float(_), Place::Direct { .. })) && read.when.is_none()
         })
     };
-    found.iter().all(direct).then_some(found)
+    (found.len() <= MAX_FACTORS && found.iter().all(direct)).then_some(found)
 }
 
 struct Compiler<'a> {
