@@ -1,5 +1,7 @@
 //! The block level: lowering keeps meaning bit for bit, texts round trip, wrong programs are refused.
 
 mod lowering;
+mod operators;
 mod support;
 mod texts;
+mod wrong;

@@ -36,7 +36,7 @@ pub(super) fn program(p: &mut Parser<'_>) -> Result<Program, Error> {
     while p.at("fn") {
         p.next();
         let header = header(p, &functions)?;
-        let function = function(p, header, &functions)?;
+        let function = function(p, header)?;
         functions.push(function);
     }
     if !p.eat("program") {
@@ -44,7 +44,7 @@ pub(super) fn program(p: &mut Parser<'_>) -> Result<Program, Error> {
     }
     let header = header(p, &functions)?;
     let facts = if p.eat("where") { parse_facts(p)? } else { Facts::default() };
-    let main = function(p, header, &functions)?;
+    let main = function(p, header)?;
     functions.push(main);
     Ok(Program { functions, facts })
 }
@@ -75,7 +75,6 @@ fn header<'a>(
 fn function(
     p: &mut Parser<'_>,
     (name, params, mut reader): (Symbol, Vec<Param>, Reader<'_>),
-    _functions: &[Function],
 ) -> Result<Function, Error> {
     p.expect("{")?;
     let body = reader.nodes(p)?;
@@ -315,7 +314,14 @@ impl<'a> Reader<'a> {
                 let function = elementwise::find(word).ok_or_else(|| {
                     p.error(span, format!("`{word}` is neither a node nor an elementwise function"))
                 })?;
-                let arguments = (0..function.arity).map(|_| self.argument(p)).collect::<Result<_, _>>()?;
+                let mut arguments = Vec::with_capacity(function.arity);
+                while arguments.len() < function.arity {
+                    if p.on_new_line() {
+                        let message = format!("`{word}` takes {} arguments", function.arity);
+                        return Err(p.error(span, message));
+                    }
+                    arguments.push(self.argument(p)?);
+                }
                 Node::Compute(Compute { function, arguments, result: self.result(p, definitions)? })
             }
         };

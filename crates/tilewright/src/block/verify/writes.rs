@@ -2,14 +2,15 @@
 //!
 //! A name is *determined* by a store if the element that is written tells its value: a part of the index that is
 //! linear in one name not yet determined determines it; a label that is determined, over a range `b·c + rest +: size`
-//! with `size ≤ b`, determines the coordinate `c`. The law: every parallel coordinate around a store is determined
+//! with `size ≤ b`, determines the coordinate `c`; a part `off[x] + t`, the place of a ragged element, determines `x`
+//! and `t`. The law: every parallel coordinate around a store is determined
 //! (or takes one value at most), and so is every label of the item, so that no element is written twice. Several
 //! stores of one map into one tensor must be at the same index over the same ranges.
 
 use super::Reason;
 use super::scope::{Checker, Outcome};
 use crate::block::ir::{ItemType, Map, Node, Order, Range, Store, ValueId, ValueType};
-use crate::dim::{Dim, Symbol};
+use crate::dim::{Atom, Dim, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A map around a store.
@@ -59,24 +60,36 @@ fn walk<'m>(
 }
 
 fn determined(checker: &Checker<'_>, store: &Store, item: &ItemType, around: &[Around<'_>]) -> Outcome {
+    // A label of one value is its start.
+    let mut ones: BTreeMap<Symbol, Dim> = BTreeMap::new();
+    let mut ranges: Vec<Range> = Vec::new();
+    for range in &item.ranges {
+        let plain = |dim: &Dim| dim.substitute(&|symbol| ones.get(symbol).cloned());
+        let (start, end) = (plain(&range.start), plain(&range.end));
+        if range.size == 1 {
+            ones.insert(range.label.clone(), start);
+        } else {
+            ranges.push(Range { start, end, ..range.clone() });
+        }
+    }
+    let mut parts: Vec<Dim> =
+        store.index.iter().map(|part| part.substitute(&|symbol| ones.get(symbol).cloned())).collect();
+    for part in parts.clone() {
+        parts.extend(packed(checker, &part, &ranges, around).into_iter().flatten());
+    }
     let mut unknown: BTreeSet<Symbol> = around.iter().map(|map| map.coordinate.clone()).collect();
-    unknown.extend(item.ranges.iter().map(|range| range.label.clone()));
+    unknown.extend(ranges.iter().map(|range| range.label.clone()));
     loop {
         let before = unknown.len();
-        for part in &store.index {
+        for part in &parts {
             if let Some((symbol, coefficient)) = single(part, &unknown)
                 && moves(checker, &coefficient)
             {
                 unknown.remove(&symbol);
             }
         }
-        for range in &item.ranges {
-            if unknown.contains(&range.label) {
-                let fixed = range.size == 1 && range.start.symbols().is_disjoint(&unknown);
-                if fixed {
-                    unknown.remove(&range.label);
-                }
-            } else if let Some((symbol, coefficient)) = single(&range.start, &unknown)
+        for range in ranges.iter().filter(|range| !unknown.contains(&range.label)).collect::<Vec<_>>() {
+            if let Some((symbol, coefficient)) = single(&range.start, &unknown)
                 && coefficient
                     .as_constant()
                     .is_some_and(|step| step.unsigned_abs() >= range.size.unsigned_abs())
@@ -96,13 +109,33 @@ fn determined(checker: &Checker<'_>, store: &Store, item: &ItemType, around: &[A
             return checker.fail(Reason::Overlap, message);
         }
     }
-    match item.ranges.iter().find(|range| range.size > 1 && unknown.contains(&range.label)) {
+    match ranges.iter().find(|range| unknown.contains(&range.label)) {
         Some(range) => {
             let message = format!("several `{}` may write one element of `{name}`", range.label);
             checker.fail(Reason::Overlap, message)
         }
         None => Ok(()),
     }
+}
+
+/// For a part `off[x] + t` of an index, where `off` are offsets and `t` lies in `0..off[x + 1] - off[x]`: `x` and `t`,
+/// both of which the part determines, since the pieces between offsets are disjoint.
+fn packed(checker: &Checker<'_>, part: &Dim, ranges: &[Range], around: &[Around<'_>]) -> Option<[Dim; 2]> {
+    let (table, x) = part.terms().find_map(|(coefficient, factors)| match factors {
+        [Atom::Element(table, index)] if coefficient == 1 => Some((table, index.first()?.clone())),
+        _ => None,
+    })?;
+    checker.facts.splits(table)?;
+    let offset = |x: Dim| Dim::element(table.clone(), vec![x]);
+    let rest = part - offset(x.clone());
+    let range = ranges.iter().find(|range| rest.as_symbol() == Some(&range.label))?;
+    let not_negative = |symbol: &Symbol| around.iter().any(|map| map.coordinate == symbol);
+    let starts_inside = range.start.constant_part() >= 0
+        && range.start.terms().all(|(coefficient, factors)| {
+            coefficient > 0 && matches!(factors, [Atom::Symbol(symbol)] if not_negative(symbol))
+        });
+    let ends_inside = range.end == offset(&x + 1) - offset(x.clone());
+    (starts_inside && ends_inside).then_some([x, rest])
 }
 
 /// The one unknown name in a dim and its coefficient, if the dim is linear in it.
