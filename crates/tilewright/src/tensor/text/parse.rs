@@ -138,7 +138,7 @@ fn statement(p: &mut Parser<'_>) -> Result<Statement> {
 
 fn returns(p: &mut Parser<'_>) -> Result<Returns> {
     let position = p.position();
-    let first = name(p, "a value or an operator")?;
+    let first = head(p, "a value or an operator")?;
     let op_follows = !(p.at(",") || p.at("}") || p.on_new_line());
     if op_follows || first.item.as_str() == "repeat" && !p.at(",") && !p.at("}") {
         p.rewind(position);
@@ -151,8 +151,16 @@ fn returns(p: &mut Parser<'_>) -> Result<Returns> {
     Ok(Returns::Values(values))
 }
 
+/// The word that an operator begins with: a name, or one of the keywords that are operators too (`and`, `not`).
+fn head(p: &mut Parser<'_>, what: &str) -> Result<Spanned<Symbol>> {
+    match p.peek() {
+        Token::Ident(word) if is_operator(word) => Ok(Spanned { item: Symbol::new(word), span: p.next().1 }),
+        _ => name(p, what),
+    }
+}
+
 fn op(p: &mut Parser<'_>) -> Result<OpSyntax> {
-    let head = name(p, "an operator or a function")?;
+    let head = head(p, "an operator or a function")?;
     let word = head.item.as_str().to_string();
     let form = if word == "repeat" {
         Form::Repeat(repeat(p)?)
