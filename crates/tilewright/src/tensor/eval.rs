@@ -167,6 +167,13 @@ impl<'a> Machine<'a> {
         if depth > MAX_DEPTH {
             return Err(illegal(name, format!("more than {MAX_DEPTH} calls inside one another")));
         }
+        if let Some(value) = function.values.iter().find(|value| value.ty.dtype == DType::ScaledF32) {
+            return Err(Error::Unsupported {
+                place: format!("{name}, `{}`", value.name),
+                what: "an element type of scaled numbers".into(),
+                instead: "`cast` it to f32, and shift by the maximum before `exp`".into(),
+            });
+        }
         let facts =
             storage::facts_in(function, &self.program.facts).map_err(|message| illegal(name, message))?;
         let names = function.values.iter().enumerate().map(|(k, value)| (&value.name, k)).collect();
