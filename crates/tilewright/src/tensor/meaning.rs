@@ -93,6 +93,17 @@ impl<'a> Context<'a> {
         let value =
             |id: &ValueId| function.values.get(id.0 as usize).ok_or_else(|| "a value is missing".to_string());
         let results = node.results.iter().map(value).collect::<Result<Vec<_>, _>>()?;
+        let operands = node.operands.iter().filter_map(|operand| match operand {
+            Operand::Value { value: id, .. } => value(id).ok(),
+            _ => None,
+        });
+        if let Some(scaled) = operands.chain(results.iter().copied()).find(|v| v.ty.dtype == DType::ScaledF32)
+        {
+            return Err(format!(
+                "`{}` is {}, which is reserved; `cast` it to f32",
+                scaled.name, scaled.ty.dtype
+            ));
+        }
         let special = matches!(node.op, Op::Special { .. });
         let mut labels = Vec::new();
         let mut sizes: BTreeSet<Symbol> = facts.symbols().cloned().collect();
