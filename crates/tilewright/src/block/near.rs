@@ -214,7 +214,8 @@ pub fn compute(
 
 /// Which index tuples of a space take part.
 struct Admission<'a> {
-    condition: CondCode,
+    /// None where it always holds.
+    condition: Option<CondCode>,
     masks: Vec<(&'a Item, Vec<usize>)>,
 }
 
@@ -228,12 +229,19 @@ impl<'a> Admission<'a> {
         let condition = CondCode::cond(condition, &space.labels, env).map_err(undefined)?;
         let masks =
             masks.iter().map(|mask| Ok((*mask, mask.strides(space)?))).collect::<Result<_, Error>>()?;
+        let condition = Some(condition).filter(|condition| condition.as_constant() != Some(true));
         Ok(Admission { condition, masks })
     }
 
     fn admits(&self, labels: &[i64], offsets: &[usize], env: &dyn Env) -> Result<bool, Error> {
         let masked = |(mask, strides): &(&Item, Vec<usize>)| mask.array.get(at(offsets, strides)).as_bool();
-        Ok(self.masks.iter().all(masked) && self.condition.eval(labels, env).map_err(undefined)?)
+        if !self.masks.iter().all(masked) {
+            return Ok(false);
+        }
+        match &self.condition {
+            Some(condition) => condition.eval(labels, env).map_err(undefined),
+            None => Ok(true),
+        }
     }
 }
 

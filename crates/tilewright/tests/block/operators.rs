@@ -151,6 +151,10 @@ fn an_update_is_in_place_only_where_nobody_needs_the_old_contents() {
         .replace("-> f32[b: B, C, D]\n", "-> f32[b: B, C, D], f32[B, C, D]\n")
         .replace("return y", "return y, c");
     assert_eq!(copies(&kept), 1, "the old contents are a result");
+    let called = UPDATE
+        .replace("program p", "fn same(c: f32[B, C, D]) -> f32[B, C, D] {\n return c\n}\nprogram p")
+        .replace("y = update c", "k = same(c)\n y = update k");
+    assert_eq!(copies(&called), 1, "a function may give what it was given");
     let program = lowered(&tensor(UPDATE));
     let aliases = program
         .main()

@@ -126,7 +126,7 @@ impl<'a> Lowering<'a> {
                 }
                 for (nest, result) in nests.iter().zip(&node.results) {
                     if let Some(operand) = nest.overwrites {
-                        self.take_over(index, node, &nests, operand, id(*result))?;
+                        self.take_over(index, node, &nests, operand, id(*result), journal)?;
                     }
                     let map = self.nest(node, nest, id(*result), journal)?;
                     self.body.push(map);

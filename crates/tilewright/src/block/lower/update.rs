@@ -3,6 +3,7 @@
 use super::{Lowering, id};
 use crate::block::ir::{Value, ValueId, ValueType};
 use crate::error::Error;
+use crate::journal::{Journal, Kind};
 use crate::tensor::nest::{Expr, Nest};
 use crate::tensor::{self, Op, Operand, ParamKind, elementwise, meaning};
 
@@ -15,13 +16,22 @@ impl Lowering<'_> {
         nests: &[Nest],
         operand: usize,
         result: ValueId,
+        journal: &mut Journal,
     ) -> Result<(), Error> {
         let Some(older) = meaning::source(node, operand) else {
             let message = "an update of a number".to_string();
             return Err(Error::Program { place: self.place(node), message });
         };
-        let base =
-            if self.is_free(index, node, nests, operand, older) { id(older) } else { self.copy(older)? };
+        let subject = format!("{}: {}", self.source.name, self.name(result));
+        let name = self.name(id(older));
+        let base = if self.is_free(index, node, nests, operand, older) {
+            journal.record("block", Kind::Chose, subject, format!("written in place of `{name}`"));
+            id(older)
+        } else {
+            let reason = format!("not written in place: `{name}` may be needed, and is copied");
+            journal.record("block", Kind::Refused, subject, reason);
+            self.copy(older)?
+        };
         if let Some(Value { ty: ValueType::Tensor { alias, .. }, .. }) =
             self.values.get_mut(result.0 as usize)
         {
@@ -41,6 +51,10 @@ impl Lowering<'_> {
     ) -> bool {
         let param = self.source.params.iter().find(|param| param.value == value);
         let is_ours = param.is_none_or(|param| self.is_main && param.kind == ParamKind::State);
+        // What a function gives may be memory that it was given.
+        let is_of_call = self.source.nodes.iter().any(|node| {
+            matches!(node.op, Op::Call { .. } | Op::Repeat { .. }) && node.results.contains(&value)
+        });
         let is_result = self.source.results.contains(&value);
         let is_table = self.source.values.get(value.0 as usize).is_none_or(|value| value.ty.dtype.is_int());
         let read_here =
@@ -53,7 +67,7 @@ impl Lowering<'_> {
         let later = self.source.nodes.iter().skip(index + 1).any(|node| {
             node.operands.iter().any(|operand| reads(operand, value)) || masks(node).any(|mask| mask == value)
         });
-        is_ours && !is_result && !is_table && !read_here && !later
+        is_ours && !is_of_call && !is_result && !is_table && !read_here && !later
     }
 
     /// Adds a map that copies a tensor, and gives the copy.
@@ -82,7 +96,7 @@ impl Lowering<'_> {
         };
         let mut nest = nests.pop().ok_or_else(|| problem("a copy without loops".to_string()))?;
         nest.body = Expr::Read(0);
-        let map = self.nest(&node, &nest, copy, &mut crate::journal::Journal::new())?;
+        let map = self.nest(&node, &nest, copy, &mut Journal::new())?;
         self.body.push(map);
         Ok(copy)
     }
