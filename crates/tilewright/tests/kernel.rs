@@ -4,3 +4,5 @@
 mod common;
 #[path = "kernel/lowering.rs"]
 mod lowering;
+#[path = "kernel/pipeline.rs"]
+mod pipeline;

@@ -148,15 +148,14 @@ pub enum Statement {
         /// The body.
         body: Vec<Statement>,
     },
-    /// `tile[..] = value`, padding included.
+    /// `tile[labels] = value` where the labels are in range.
     Fill {
         /// The tile.
         tile: TileId,
         /// The value.
         value: Scalar,
     },
-    /// `tile[labels] = buffer[index]` where the labels are in range, `when` holds and the index lies inside; 0 elsewhere,
-    /// padding included.
+    /// `tile[labels] = buffer[index]` where the labels are in range: 0 where `when` fails or the index lies outside.
     Load {
         /// The tile.
         tile: TileId,

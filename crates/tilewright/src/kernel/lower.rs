@@ -8,6 +8,7 @@
 
 use super::ir::{Home, Kernel, Mask, Program, Role, Statement, Tile, TileId, WorkerStep};
 use super::layout::Layout;
+use super::verify::capacity::{body_bytes, prologue_bytes};
 use crate::block::{self, Argument, Carry, Contract, Guard, ItemType, Map, Node, Reduce, ValueId, ValueType};
 use crate::dim::Symbol;
 use crate::error::Error;
@@ -24,8 +25,19 @@ pub const WORKER: &str = "worker";
 pub fn lower(program: &task::Program, target: &Target, journal: &mut Journal) -> Result<Program, Error> {
     let mut kernels = BTreeMap::new();
     for (index, family) in program.families.iter().enumerate() {
-        let body = Body::new(&family.name, &family.body, &program.buffers, target);
-        kernels.insert(index, body.lower(&family.body, journal)?);
+        let body = Body::new(&family.name, &family.body, &program.buffers);
+        let kernel = body.lower(&family.body)?;
+        kernels.insert(index, kernel);
+    }
+    // The prologue of the next task shares near memory with the body of the running one.
+    let capacity = target.tiers.iter().find(|tier| tier.tier == Tier::Near).map_or(0, |tier| tier.bytes);
+    let ahead = kernels.values().any(|kernel| !kernel.prologue.is_empty());
+    let share = if ahead { capacity / 2 } else { capacity };
+    for (family, kernel) in program.families.iter().zip(kernels.values_mut()) {
+        spill(&family.name, kernel, share, journal);
+        let Kernel { tiles, prologue, roles, .. } = kernel;
+        let bodies = roles.iter_mut().flat_map(|role| &mut role.body);
+        prologue.iter_mut().chain(bodies).for_each(|statement| choose_rows(tiles, target, statement));
     }
     let tasks = program.clone().with_bodies(|id, _, _| kernels.remove(&(id.0 as usize)).unwrap_or_default());
     Ok(Program { tasks, worker: worker_loop() })
@@ -50,7 +62,6 @@ struct Body<'a> {
     place: &'a Symbol,
     values: &'a [block::Value],
     buffers: &'a [Buffer],
-    target: &'a Target,
     lives: Vec<Life>,
     /// The number of the next read, counted exactly as for `lives`.
     read: usize,
@@ -125,7 +136,7 @@ fn reads(node: &Node) -> Vec<ValueId> {
 }
 
 impl<'a> Body<'a> {
-    fn new(place: &'a Symbol, body: &'a task::Body, buffers: &'a [Buffer], target: &'a Target) -> Body<'a> {
+    fn new(place: &'a Symbol, body: &'a task::Body, buffers: &'a [Buffer]) -> Body<'a> {
         let mut census = Census { lives: vec![Life::default(); body.values.len()], read: 0, bodies: 1 };
         census.nodes(&body.prologue, 0);
         census.nodes(&body.nodes, 0);
@@ -135,7 +146,6 @@ impl<'a> Body<'a> {
             place,
             values: &body.values,
             buffers,
-            target,
             lives: census.lives,
             read: 0,
             bodies: 1,
@@ -145,14 +155,10 @@ impl<'a> Body<'a> {
         }
     }
 
-    fn lower(mut self, body: &task::Body, journal: &mut Journal) -> Result<Kernel, Error> {
+    fn lower(mut self, body: &task::Body) -> Result<Kernel, Error> {
         let (mut prologue, mut main) = (Vec::new(), Vec::new());
         self.nodes(&body.prologue, 0, &mut prologue)?;
         self.nodes(&body.nodes, 0, &mut main)?;
-        self.spill(journal);
-        for statement in prologue.iter_mut().chain(&mut main) {
-            self.choose_rows(statement);
-        }
         let roles = vec![Role { name: Symbol::new(WORKER), body: main }];
         Ok(Kernel { tiles: self.tiles, tokens: 0, channels: Vec::new(), prologue, roles })
     }
@@ -402,45 +408,43 @@ impl<'a> Body<'a> {
         Ok(Mask { condition: guard.condition.clone(), tiles })
     }
 
-    /// Moves the largest tiles to slow memory until the others fit near.
-    fn spill(&mut self, journal: &mut Journal) {
-        let tier = self.target.tiers.iter().find(|tier| tier.tier == Tier::Near);
-        let Some(capacity) = tier.map(|tier| tier.bytes) else { return };
-        let mut order: Vec<usize> = (0..self.tiles.len()).collect();
-        order.sort_by_key(|&index| std::cmp::Reverse(self.tiles[index].bytes()));
-        let mut total: u64 = self.tiles.iter().fold(0, |sum, tile| sum.saturating_add(tile.bytes()));
-        for index in order {
-            if total <= capacity {
-                break;
-            }
-            let tile = &mut self.tiles[index];
-            total -= tile.bytes();
-            tile.home = Home::Memory;
-            let reason = format!("its {} bytes do not fit near; `{}` spills it", tile.bytes(), self.place);
-            journal.record("kernel", Kind::Chose, tile.name.to_string(), reason);
-        }
-    }
-
-    /// Makes a contraction a product of the target where a row fits.
-    fn choose_rows(&self, statement: &mut Statement) {
-        match statement {
-            Statement::Loop { body, .. } => body.iter_mut().for_each(|statement| self.choose_rows(statement)),
-            Statement::Contract { factors, sum, mask } => {
-                let [a, b] = factors.as_slice() else { return };
-                let tile = |id: &TileId| self.tiles.get(id.0 as usize);
-                let (Some(x), Some(y), Some(z)) = (tile(a), tile(b), tile(sum)) else { return };
-                if let Some(row) = self.target.rows.iter().find(|row| row_fits(row, [x, y, z]).is_ok()) {
-                    let mask = std::mem::replace(mask, Mask::always());
-                    *statement =
-                        Statement::Mma { row: row.name.clone(), a: *a, b: *b, c: *sum, mask, token: None };
-                }
-            }
-            _ => {}
-        }
-    }
-
     fn bug(&self, message: String) -> Error {
         Error::Bug { stage: "task", message: format!("{}: {message}", self.place) }
+    }
+}
+
+/// Moves the largest tiles to slow memory until the others fit near.
+fn spill(place: &Symbol, kernel: &mut Kernel, capacity: u64, journal: &mut Journal) {
+    let mut order: Vec<usize> = (0..kernel.tiles.len()).collect();
+    order.sort_by_key(|&index| std::cmp::Reverse(kernel.tiles[index].bytes()));
+    for index in order {
+        if body_bytes(kernel).max(prologue_bytes(kernel)) <= capacity {
+            return;
+        }
+        let Some(tile) = kernel.tiles.get_mut(index) else { continue };
+        tile.home = Home::Memory;
+        let reason = format!("its {} bytes do not fit near; `{place}` spills it", tile.bytes());
+        journal.record("kernel", Kind::Chose, tile.name.to_string(), reason);
+    }
+}
+
+/// Makes contractions products of the target where a row fits.
+fn choose_rows(tiles: &[Tile], target: &Target, statement: &mut Statement) {
+    match statement {
+        Statement::Loop { body, .. } => {
+            body.iter_mut().for_each(|statement| choose_rows(tiles, target, statement));
+        }
+        Statement::Contract { factors, sum, mask } => {
+            let [a, b] = factors.as_slice() else { return };
+            let tile = |id: &TileId| tiles.get(id.0 as usize);
+            let (Some(x), Some(y), Some(z)) = (tile(a), tile(b), tile(sum)) else { return };
+            if let Some(row) = target.rows.iter().find(|row| row_fits(row, [x, y, z]).is_ok()) {
+                let mask = std::mem::replace(mask, Mask::always());
+                *statement =
+                    Statement::Mma { row: row.name.clone(), a: *a, b: *b, c: *sum, mask, token: None };
+            }
+        }
+        _ => {}
     }
 }
 

@@ -7,6 +7,7 @@ pub mod lower;
 pub mod progress;
 pub mod text;
 pub mod tile;
+pub mod verify;
 
 pub use ir::*;
 pub use layout::Layout;

@@ -8,6 +8,7 @@
 use super::ir::{ChannelId, TileId, TokenId};
 use super::tile::{Compiled, EdgeAt, Frame, Machine, Near, Step, TileData};
 use crate::error::Error;
+use crate::tensor::Data;
 use crate::tensor::eval::{Numerics, unwritten};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -470,9 +471,10 @@ impl Cursor {
 
 /// Fills a tile with what no one should read.
 fn spoil(tile: &mut TileData) {
-    let value = unwritten(tile.dtype);
-    for position in 0..tile.len() {
-        tile.set(position, value);
+    match (&mut tile.data, unwritten(tile.dtype)) {
+        (Data::Float(v), value) => v.fill(value.as_f64()),
+        (Data::Int(v), value) => v.fill(value.as_i64()),
+        (Data::Bool(v), value) => v.fill(value.as_bool()),
     }
 }
 

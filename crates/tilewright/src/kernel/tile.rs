@@ -9,8 +9,8 @@
 //! What differs between an evaluator and an executor is behind [`Machine`]: how elements of buffers are stored, and
 //! whether a product is done by a library. Rounding follows [`Numerics`].
 //!
-//! Positions at or past the end of a range are padding. No statement reads them into a result or stores them; `fill`
-//! and `load` define them, the others leave them as they are.
+//! Positions at or past the end of a range are padding. No statement reads them into a result or stores them; what they
+//! hold is unspecified.
 
 mod access;
 mod compile;

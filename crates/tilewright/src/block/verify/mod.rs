@@ -17,6 +17,8 @@ mod nodes;
 mod scope;
 mod writes;
 
+pub(crate) use nodes::elementwise_types;
+
 use super::ir::{Node, Program, Value, ValueId};
 use crate::dim::{Facts, Symbol};
 use scope::Checker;

@@ -7,7 +7,7 @@ use crate::block::ir::{
 };
 use crate::dim::Symbol;
 use crate::tensor::elementwise::TypeRule;
-use crate::tensor::{DType, Monoid, Scalar};
+use crate::tensor::{DType, Elementwise, Monoid, Scalar};
 
 fn labels(ty: &ItemType) -> Vec<Symbol> {
     ty.ranges.iter().map(|range| range.label.clone()).collect()
@@ -201,44 +201,15 @@ impl<'a> Checker<'a> {
 
     /// Element types of an elementwise function.
     fn compute_types(&self, compute: &Compute, result: DType) -> Outcome {
-        let function = compute.function;
         let items = compute.arguments.iter().map(|argument| match argument {
             Argument::Item(id) => self.item(*id).map(|ty| Some(ty.dtype)),
             Argument::Literal(_) | Argument::Index(_) | Argument::Holds(_) => Ok(None),
         });
         let items = items.collect::<Outcome<Vec<Option<DType>>>>()?;
-        let shared = match function.types {
-            TypeRule::To => return Ok(()),
-            TypeRule::Compare => items.iter().copied().flatten().next().unwrap_or(DType::F64),
-            TypeRule::Bool => DType::Bool,
-            TypeRule::Float | TypeRule::Int | TypeRule::Number | TypeRule::Select => result,
-        };
-        let fits = match function.types {
-            TypeRule::Float => shared.is_float(),
-            TypeRule::Int => shared.is_int(),
-            TypeRule::Number => shared != DType::Bool,
-            TypeRule::Compare => shared != DType::Bool && result == DType::Bool,
-            TypeRule::Bool => result == DType::Bool,
-            TypeRule::Select | TypeRule::To => true,
-        };
-        if !fits {
-            return self.fail(Reason::DType, format!("`{}` does not give {result}", function.name));
+        match elementwise_types(compute.function, &compute.arguments, &items, result) {
+            Ok(()) => Ok(()),
+            Err(message) => self.fail(Reason::DType, message),
         }
-        for (k, (argument, dtype)) in compute.arguments.iter().zip(items).enumerate() {
-            let wanted = if function.types == TypeRule::Select && k == 0 { DType::Bool } else { shared };
-            let fits = match (argument, dtype) {
-                (_, Some(dtype)) => dtype == wanted,
-                (Argument::Literal(Scalar::Float(_)), _) => wanted.is_float(),
-                (Argument::Literal(Scalar::Int(_)) | Argument::Index(_), _) => wanted.is_int(),
-                (Argument::Literal(Scalar::Bool(_)) | Argument::Holds(_), _) => wanted == DType::Bool,
-                (Argument::Item(_), None) => false,
-            };
-            if !fits {
-                let message = format!("argument {} of `{}` is not {wanted}", k + 1, function.name);
-                return self.fail(Reason::DType, message);
-            }
-        }
-        Ok(())
     }
 
     /// The masks of a guard and the labels that its condition may mention.
@@ -316,4 +287,44 @@ impl<'a> Checker<'a> {
         types.push(result);
         self.guard(&contract.guard, types).map(|_| ())
     }
+}
+
+/// Whether an elementwise function of arguments of these types (none for what is not in memory) gives `result`.
+pub(crate) fn elementwise_types<V>(
+    function: &Elementwise,
+    arguments: &[Argument<V>],
+    types: &[Option<DType>],
+    result: DType,
+) -> Result<(), String> {
+    let shared = match function.types {
+        TypeRule::To => return Ok(()),
+        TypeRule::Compare => types.iter().copied().flatten().next().unwrap_or(DType::F64),
+        TypeRule::Bool => DType::Bool,
+        TypeRule::Float | TypeRule::Int | TypeRule::Number | TypeRule::Select => result,
+    };
+    let fits = match function.types {
+        TypeRule::Float => shared.is_float(),
+        TypeRule::Int => shared.is_int(),
+        TypeRule::Number => shared != DType::Bool,
+        TypeRule::Compare => shared != DType::Bool && result == DType::Bool,
+        TypeRule::Bool => result == DType::Bool,
+        TypeRule::Select | TypeRule::To => true,
+    };
+    if !fits {
+        return Err(format!("`{}` does not give {result}", function.name));
+    }
+    for (k, (argument, dtype)) in arguments.iter().zip(types).enumerate() {
+        let wanted = if function.types == TypeRule::Select && k == 0 { DType::Bool } else { shared };
+        let fits = match (argument, dtype) {
+            (_, Some(dtype)) => *dtype == wanted,
+            (Argument::Literal(Scalar::Float(_)), _) => wanted.is_float(),
+            (Argument::Literal(Scalar::Int(_)) | Argument::Index(_), _) => wanted.is_int(),
+            (Argument::Literal(Scalar::Bool(_)) | Argument::Holds(_), _) => wanted == DType::Bool,
+            (Argument::Item(_), None) => false,
+        };
+        if !fits {
+            return Err(format!("argument {} of `{}` is not {wanted}", k + 1, function.name));
+        }
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use super::super::ir::TileId;
 use super::compile::Scope;
 use super::elements::{Elements, ElementsMut, fill};
-use super::space::{Bounds, Space, Tests, View, interval, linear};
+use super::space::{Bounds, Space, Tests, View, interval, linear, split};
 use super::{Machine, fault, overflow};
 use crate::dim::{Code, Cond, Dim, Env, Relation, Symbol};
 use crate::error::Error;
@@ -114,8 +114,8 @@ struct AccessAxis {
 enum Kind {
     /// Linear in coordinates and labels.
     Affine,
-    /// The same all along a row.
-    Row,
+    /// Linear along a row; the code is the value at index 0 of the inner label, this the step.
+    Row(i64),
     /// Anything else.
     General,
 }
@@ -154,12 +154,14 @@ impl Access {
         let mut axes = Vec::new();
         let mut stride = 1i64;
         for (dim, extent) in index.iter().zip(&extents).rev() {
-            let code = scope.code(dim, &space.labels)?;
-            let kind = match code.as_affine() {
-                Some(_) => Kind::Affine,
-                None if !dim.mentions(inner) => Kind::Row,
-                None => Kind::General,
-            };
+            let mut code = scope.code(dim, &space.labels)?;
+            let mut kind = Kind::General;
+            if code.as_affine().is_some() {
+                kind = Kind::Affine;
+            } else if let Some((rest, step)) = split(dim, inner) {
+                kind = Kind::Row(step);
+                code = scope.code(&rest, &space.labels)?;
+            }
             axes.push(AccessAxis { code, kind, extent: *extent, stride });
             stride = stride.checked_mul(*extent).ok_or_else(|| overflow("the size of a buffer"))?;
         }
@@ -200,14 +202,16 @@ impl Access {
                     start += base * stride;
                     step += along * stride;
                 }
-                (Kind::Row, _) if lo < hi => {
-                    let value = axis.code.eval(slots, env).map_err(fault)?;
-                    if value < 0 || value >= axis.extent {
-                        return Ok(Run::Strided { lo, hi: lo, start: 0, step: 0 });
-                    }
-                    start += i128::from(value) * stride;
+                (Kind::Row(along), _) if lo < hi => {
+                    let along = i128::from(along);
+                    let rest = i128::from(axis.code.eval(slots, env).map_err(fault)?);
+                    let base = rest + along * i128::from(slots[slot]);
+                    (lo, hi) = interval(base, along, Relation::Ge, lo, hi);
+                    (lo, hi) = interval(base - i128::from(axis.extent), along, Relation::Lt, lo, hi);
+                    start += base * stride;
+                    step += along * stride;
                 }
-                (Kind::Row, _) => {}
+                (Kind::Row(_), _) => {}
                 _ => return Ok(Run::Each),
             }
         }
@@ -219,10 +223,14 @@ impl Access {
     }
 
     /// The position of one index tuple in the buffer, none where it lies outside.
-    fn position(&self, slots: &[i64], env: &dyn Env) -> Result<Option<usize>, Error> {
+    fn position(&self, slots: &[i64], slot: usize, env: &dyn Env) -> Result<Option<usize>, Error> {
         let mut position = 0;
         for axis in &self.axes {
-            let value = axis.code.eval(slots, env).map_err(fault)?;
+            let mut value = axis.code.eval(slots, env).map_err(fault)?;
+            if let Kind::Row(step) = axis.kind {
+                let moved = step.checked_mul(slots[slot]).and_then(|way| value.checked_add(way));
+                value = moved.ok_or_else(|| overflow("an index"))?;
+            }
             if value < 0 || value >= axis.extent {
                 return Ok(None);
             }
@@ -242,20 +250,27 @@ impl Access {
         let index = self.tile.tile.0 as usize;
         let mut tile = std::mem::replace(&mut frame.tiles[index], empty());
         let zero = Scalar::zero(tile.dtype);
-        fill(&mut tile, zero);
         let coordinates = slots[..space.base].to_vec();
         let env = self.tables.lookup(&frame.tiles, machine, &coordinates);
-        if self.inhabited && space.bind(slots, &env, &mut frame.bounds)? {
+        if space.bind(slots, &env, &mut frame.bounds)? {
             let bounds = &frame.bounds;
             let inside = self.unchecked(space, bounds, slots);
             let slot = space.inner_slot();
+            let count = bounds.counts[space.inner];
             let bits = &mut frame.bits;
             space.walk(bounds, slots, |slots, positions| {
-                let row = self.tests.row(space, bounds, slots, positions, &[], &frame.tiles, &env, bits)?;
                 let offset = self.tile.offset(positions) as usize;
-                let run = self.run(slots, slot, row.lo, row.hi, inside, &env)?;
-                match run {
+                let whole = offset..offset + count as usize;
+                if !self.inhabited {
+                    fill(&mut tile, whole, zero);
+                    return Ok(());
+                }
+                let row = self.tests.row(space, bounds, slots, positions, &[], &frame.tiles, &env, bits)?;
+                match self.run(slots, slot, row.lo, row.hi, inside, &env)? {
                     Run::Strided { lo, hi, start, step } => {
+                        if row.bits || (lo, hi) != (0, count) {
+                            fill(&mut tile, whole, zero);
+                        }
                         for (a, b) in runs(lo, hi, row.bits.then_some((row.lo, bits.as_slice()))) {
                             let first = start.wrapping_add_signed(step * (a - lo) as isize);
                             let part = ElementsMut::of(&mut tile, offset + a as usize, offset + b as usize);
@@ -263,20 +278,17 @@ impl Access {
                         }
                     }
                     Run::Each => {
+                        fill(&mut tile, whole, zero);
                         let first = slots[slot];
                         for k in row.lo..row.hi {
                             if row.bits && !bits[(k - row.lo) as usize] {
                                 continue;
                             }
                             slots[slot] = first + k;
-                            if let Some(position) = self.position(slots, &env)? {
+                            if let Some(position) = self.position(slots, slot, &env)? {
                                 let at = offset + k as usize;
-                                machine.read(
-                                    self.buffer,
-                                    position,
-                                    1,
-                                    ElementsMut::of(&mut tile, at, at + 1),
-                                );
+                                let part = ElementsMut::of(&mut tile, at, at + 1);
+                                machine.read(self.buffer, position, 1, part);
                             }
                         }
                         slots[slot] = first;
@@ -329,7 +341,7 @@ impl Access {
                         }
                         slots[slot] = first + k;
                         let position = self
-                            .position(slots, &self.tables.lookup(&frame.tiles, machine, &coordinates))?
+                            .position(slots, slot, &self.tables.lookup(&frame.tiles, machine, &coordinates))?
                             .ok_or_else(outside)?;
                         let at = offset + k as usize;
                         machine.write(self.buffer, position, 1, Elements::of(tile, at, at + 1));

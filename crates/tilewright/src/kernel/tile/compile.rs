@@ -2,8 +2,8 @@
 
 use super::super::ir::{ChannelId, Kernel, Statement, Tile, TileId, TokenId};
 use super::access::{Access, Tables};
-use super::elements::{Elements, ElementsMut, fill};
-use super::elementwise::{Bits, Compute, Rescale};
+use super::elements::{Elements, ElementsMut};
+use super::elementwise::{Bits, Compute, Fill, Rescale};
 use super::product::Contraction;
 use super::reduce::{Align, Reduction};
 use super::space::{Bounds, Space};
@@ -108,7 +108,7 @@ pub struct Near {
 
 #[derive(Clone, Debug)]
 enum Action {
-    Fill(TileId, Scalar),
+    Fill(Fill),
     Load(Space, Access),
     Store(Space, Access),
     Compute(Compute),
@@ -293,10 +293,7 @@ impl Compiler<'_> {
         let scope = &self.scope;
         let mut token = None;
         let (writes, action) = match statement {
-            Statement::Fill { tile, value } => {
-                let shape = scope.tile(*tile)?;
-                (vec![*tile], Action::Fill(*tile, value.carry(shape.dtype)))
-            }
+            Statement::Fill { tile, value } => (vec![*tile], Action::Fill(Fill::new(*tile, *value, scope)?)),
             Statement::Load { tile, buffer, index, when, token: t } => {
                 token = *t;
                 let (space, access) = Access::new(*tile, *buffer, index, when, scope)?;
@@ -360,7 +357,8 @@ impl Compiler<'_> {
             Action::Bits(bits) => bits.0.space.slots(),
             Action::Align(align) => align.space.slots(),
             Action::Rescale(rescale) => rescale.space.slots(),
-            Action::Fill(..) | Action::Convert(..) | Action::Opaque(_) => 0,
+            Action::Fill(fill) => fill.0.space.slots(),
+            Action::Convert(..) | Action::Opaque(_) => 0,
         };
         self.slots = self.slots.max(space);
         let stores = match statement {
@@ -380,12 +378,7 @@ pub(super) fn run(
     numerics: Numerics,
 ) -> Result<(), Error> {
     match &near.action {
-        Action::Fill(tile, value) => {
-            let tile = &mut frame.tiles[tile.0 as usize];
-            let value = numerics.round(tile.dtype, *value);
-            fill(tile, value);
-            Ok(())
-        }
+        Action::Fill(fill) => fill.run(slots, frame, machine, numerics),
         Action::Load(space, access) => access.load(space, slots, frame, machine),
         Action::Store(space, access) => access.store(space, slots, frame, machine),
         Action::Compute(compute) => compute.run(slots, frame, machine, numerics),

@@ -1,6 +1,7 @@
 //! Runs of elements of one class: what a machine moves between tiles and buffers.
 
 use crate::tensor::{Array, Data, Scalar};
+use std::ops::Range;
 
 /// Elements to be written.
 #[derive(Clone, Copy, Debug)]
@@ -108,12 +109,12 @@ fn gather<T: Copy>(values: &mut [T], from: &[T], start: usize, step: isize) {
     }
 }
 
-/// Sets every element of an array.
-pub(super) fn fill(array: &mut Array, value: Scalar) {
+/// Sets the elements at these positions, as far as they are there.
+pub(super) fn fill(array: &mut Array, positions: Range<usize>, value: Scalar) {
     match &mut array.data {
-        Data::Float(v) => v.fill(value.as_f64()),
-        Data::Int(v) => v.fill(value.as_i64()),
-        Data::Bool(v) => v.fill(value.as_bool()),
+        Data::Float(v) => v.get_mut(positions).unwrap_or_default().fill(value.as_f64()),
+        Data::Int(v) => v.get_mut(positions).unwrap_or_default().fill(value.as_i64()),
+        Data::Bool(v) => v.get_mut(positions).unwrap_or_default().fill(value.as_bool()),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::super::ir::{Argument, Tile, TileId};
 use super::access::{Lookup, Tables, empty};
 use super::compile::Scope;
+use super::elements::fill;
 use super::space::{Bounds, Space, Tests, View};
 use super::{Frame, Machine, fault};
 use crate::dim::{Code, CondCode, Env, Symbol};
@@ -48,6 +49,10 @@ pub(super) struct Compute {
     function: &'static Elementwise,
     pointwise: Pointwise,
 }
+
+/// See [`super::super::ir::Statement::Fill`].
+#[derive(Clone, Debug)]
+pub(super) struct Fill(pub Pointwise, Scalar);
 
 /// See [`super::super::ir::Statement::Bits`].
 #[derive(Clone, Debug)]
@@ -263,6 +268,38 @@ impl Compute {
         let dtype = frame.tiles[self.pointwise.result.tile.0 as usize].dtype;
         let eval = self.function.eval;
         self.pointwise.run(slots, frame, machine, numerics, |arguments| eval(arguments, dtype))
+    }
+}
+
+impl Fill {
+    pub fn new(tile: TileId, value: Scalar, scope: &Scope<'_>) -> Result<Fill, Error> {
+        Ok(Fill(Pointwise::new(&[], tile, scope)?, value))
+    }
+
+    pub fn run(
+        &self,
+        slots: &mut [i64],
+        frame: &mut Frame,
+        machine: &impl Machine,
+        numerics: Numerics,
+    ) -> Result<(), Error> {
+        let Fill(Pointwise { space, tests, tables, result, .. }, value) = self;
+        let index = result.tile.0 as usize;
+        let mut tile = std::mem::replace(&mut frame.tiles[index], empty());
+        let value = settle(numerics, tile.dtype, *value);
+        let Frame { tiles, bounds, bits } = frame;
+        let coordinates = slots[..space.base].to_vec();
+        let env = tables.lookup(tiles, machine, &coordinates);
+        if space.bind(slots, &env, bounds)? {
+            space.walk(bounds, slots, |slots, positions| {
+                let row = tests.row(space, bounds, slots, positions, &[], tiles, &env, bits)?;
+                let offset = result.offset(positions);
+                fill(&mut tile, (offset + row.lo) as usize..(offset + row.hi) as usize, value);
+                Ok(())
+            })?;
+        }
+        frame.tiles[index] = tile;
+        Ok(())
     }
 }
 

@@ -193,7 +193,8 @@ impl Align {
         let index = self.result.tile.0 as usize;
         let mut result = std::mem::replace(&mut frame.tiles[index], empty());
         let least = result.dtype.int_range().map_or(i64::MIN, |(least, _)| least);
-        fill(&mut result, Scalar::Int(least));
+        let everything = 0..result.len();
+        fill(&mut result, everything, Scalar::Int(least));
         let Frame { tiles, bounds, bits } = frame;
         let coordinates = slots[..self.space.base].to_vec();
         let env = self.tables.lookup(tiles, machine, &coordinates);

@@ -9,10 +9,13 @@ use super::super::ir::{Mask, Tile, TileId};
 use super::compile::Scope;
 use super::fault;
 use crate::block::Range;
-use crate::dim::{Code, Cond, CondCode, Env, Relation, Symbol};
+use crate::dim::{Code, Cond, CondCode, Dim, Env, Relation, Symbol};
 use crate::error::Error;
 use crate::tensor::{Array, Data};
 use std::collections::BTreeSet;
+
+/// The name of a range's own label in the test of its end; no text can say it.
+const OWN: &str = "(own)";
 
 /// The axes of a statement, one per label.
 #[derive(Clone, Debug)]
@@ -55,6 +58,8 @@ pub(super) struct View {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tests {
     affine: Vec<(Code, Relation)>,
+    /// Linear along the inner axis: the value at its index 0, the step, and what must hold of their sum.
+    rows: Vec<(Code, i64, Relation)>,
     general: Vec<CondCode>,
     masks: Vec<View>,
     never: bool,
@@ -80,27 +85,36 @@ impl Space {
     /// The space of the labels of `tiles`, each with its range in the first tile that has it. Also gives the tests
     /// that stand for ends which depend on other labels.
     pub fn new(tiles: &[&Tile], scope: &Scope<'_>) -> Result<(Space, Tests), Error> {
-        let mut ranges: Vec<&Range> = Vec::new();
-        for range in tiles.iter().flat_map(|tile| &tile.ranges) {
-            if !ranges.iter().any(|other| other.label == range.label) {
-                ranges.push(range);
+        // A range may mention the labels of earlier axes of its tile, and those only.
+        let mut ranges: Vec<(&Range, &[Range])> = Vec::new();
+        for tile in tiles {
+            for (axis, range) in tile.ranges.iter().enumerate() {
+                if !ranges.iter().any(|(other, _)| other.label == range.label) {
+                    ranges.push((range, &tile.ranges[..axis]));
+                }
             }
         }
-        let labels: Vec<Symbol> = ranges.iter().map(|range| range.label.clone()).collect();
+        let labels: Vec<Symbol> = ranges.iter().map(|(range, _)| range.label.clone()).collect();
         let base = scope.coordinates.len();
         let mut ends = Vec::new();
         let mut axes = Vec::new();
-        for range in &ranges {
-            if labels.iter().any(|label| range.start.mentions(label)) {
+        for (range, earlier) in &ranges {
+            let mentions = |dim: &Dim| earlier.iter().any(|other| dim.mentions(&other.label));
+            if mentions(&range.start) {
                 return Err(Error::Unsupported {
                     place: scope.place.to_string(),
                     what: format!("a range of `{}` that starts at `{}`", range.label, range.start),
                     instead: "start it at an expression of coordinates".into(),
                 });
             }
-            let dependent = labels.iter().any(|label| range.end.mentions(label));
+            let dependent = mentions(&range.end);
             if dependent {
-                ends.push(Cond::lt(&range.label, &range.end));
+                let visible =
+                    labels.iter().map(|label| match earlier.iter().any(|other| other.label == *label) {
+                        true => label.clone(),
+                        false => Symbol::new(if *label == range.label { OWN } else { "" }),
+                    });
+                ends.push((Cond::lt(OWN, &range.end), visible.collect::<Vec<_>>()));
             }
             axes.push(Axis {
                 start: scope.code(&range.start, &[])?,
@@ -109,14 +123,18 @@ impl Space {
             });
         }
         let inner =
-            ranges.iter().rposition(|range| range.size != 1).unwrap_or(ranges.len().saturating_sub(1));
+            ranges.iter().rposition(|(range, _)| range.size != 1).unwrap_or(ranges.len().saturating_sub(1));
         let mut space = Space { labels, base, inner, axes };
         if space.axes.is_empty() {
             space.labels.push(Symbol::new(""));
             let constant = |value: i64| scope.code(&value.into(), &[]);
             space.axes.push(Axis { start: constant(0)?, size: 1, end: Some(constant(1)?) });
         }
-        let tests = Tests::new(&Cond::all(ends), Vec::new(), &space, scope)?;
+        let mut tests = Tests::default();
+        for (end, visible) in &ends {
+            tests.tables.extend(end.tables());
+            tests.add(end, visible, space.inner, scope)?;
+        }
         Ok((space, tests))
     }
 
@@ -260,7 +278,7 @@ impl Tests {
     /// A condition and boolean tiles.
     pub fn new(condition: &Cond, masks: Vec<View>, space: &Space, scope: &Scope<'_>) -> Result<Tests, Error> {
         let mut tests = Tests { masks, tables: condition.tables(), ..Tests::default() };
-        tests.add(condition, space, scope)?;
+        tests.add(condition, &space.labels, space.inner, scope)?;
         Ok(tests)
     }
 
@@ -271,19 +289,29 @@ impl Tests {
         Tests::new(&mask.condition, views, space, scope)
     }
 
-    fn add(&mut self, condition: &Cond, space: &Space, scope: &Scope<'_>) -> Result<(), Error> {
+    fn add(
+        &mut self,
+        condition: &Cond,
+        labels: &[Symbol],
+        inner: usize,
+        scope: &Scope<'_>,
+    ) -> Result<(), Error> {
         match condition {
             Cond::True => {}
             Cond::False => self.never = true,
-            Cond::And(parts) => parts.iter().try_for_each(|part| self.add(part, space, scope))?,
+            Cond::And(parts) => parts.iter().try_for_each(|part| self.add(part, labels, inner, scope))?,
             Cond::Compare(a, relation, b) if *relation != Relation::Ne => {
-                let code = scope.code(&(a - b), &space.labels)?;
-                match code.as_affine() {
-                    Some(_) => self.affine.push((code, *relation)),
-                    None => self.general.push(scope.condition(condition, &space.labels)?),
+                let difference = a - b;
+                let code = scope.code(&difference, labels)?;
+                match (code.as_affine(), split(&difference, &labels[inner])) {
+                    (Some(_), _) => self.affine.push((code, *relation)),
+                    (None, Some((rest, step))) => {
+                        self.rows.push((scope.code(&rest, labels)?, step, *relation))
+                    }
+                    (None, None) => self.general.push(scope.condition(condition, labels)?),
                 }
             }
-            _ => self.general.push(scope.condition(condition, &space.labels)?),
+            _ => self.general.push(scope.condition(condition, labels)?),
         }
         Ok(())
     }
@@ -291,6 +319,7 @@ impl Tests {
     /// These and those of `other`.
     pub fn and(mut self, other: Tests) -> Tests {
         self.affine.extend(other.affine);
+        self.rows.extend(other.rows);
         self.general.extend(other.general);
         self.masks.extend(other.masks);
         self.never |= other.never;
@@ -318,7 +347,7 @@ impl Tests {
                 }
             })
         };
-        !self.never && self.general.is_empty() && self.masks.is_empty() && self.affine.iter().all(holds)
+        !self.never && self.is_affine() && self.affine.iter().all(holds)
     }
 
     /// Whether what is admitted along two axes is a product of two intervals: only affine conditions, none of which
@@ -326,7 +355,12 @@ impl Tests {
     pub fn separable(&self, space: &Space, a: usize, b: usize) -> bool {
         let one =
             |(code, _): &(Code, Relation)| !varies(code, space.base + a) || !varies(code, space.base + b);
-        self.general.is_empty() && self.masks.is_empty() && (a == b || self.affine.iter().all(one))
+        self.is_affine() && (a == b || self.affine.iter().all(one))
+    }
+
+    /// Whether there are no other conditions than affine ones.
+    fn is_affine(&self) -> bool {
+        self.rows.is_empty() && self.general.is_empty() && self.masks.is_empty()
     }
 
     /// Narrows `lo..hi`, steps along `slot` from the index tuple in `slots` on, to those that the affine conditions
@@ -360,7 +394,14 @@ impl Tests {
         bits: &mut Vec<bool>,
     ) -> Result<Admitted, Error> {
         let slot = space.inner_slot();
-        let (lo, hi) = self.narrow(slots, slot, None, 0, bounds.counts[space.inner]);
+        let (mut lo, mut hi) = self.narrow(slots, slot, None, 0, bounds.counts[space.inner]);
+        for (code, step, relation) in &self.rows {
+            if lo < hi {
+                let base = i128::from(code.eval(slots, env).map_err(fault)?);
+                let step = i128::from(*step);
+                (lo, hi) = interval(base + step * i128::from(slots[slot]), step, *relation, lo, hi);
+            }
+        }
         let mut admitted = Admitted { lo, hi, bits: false };
         if admitted.is_empty() || (self.general.is_empty() && self.masks.is_empty()) {
             return Ok(admitted);
@@ -395,6 +436,12 @@ impl Tests {
     pub fn origins(&self, bounds: &Bounds, slots: &[i64], env: &dyn Env) -> Result<Vec<i64>, Error> {
         self.masks.iter().map(|view| view.origin(bounds, slots, env)).collect()
     }
+}
+
+/// A dim as `rest + step · label`, if it is one with `rest` free of the label.
+pub(super) fn split(dim: &Dim, label: &Symbol) -> Option<(Dim, i64)> {
+    let form = dim.affine(std::slice::from_ref(label))?;
+    Some((form.constant, form.coefficients.first()?.as_constant()?))
 }
 
 /// Whether a linear form varies along a slot.

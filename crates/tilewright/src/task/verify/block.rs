@@ -12,18 +12,23 @@ type Result<T = ()> = std::result::Result<T, Violation>;
 
 impl Touches for Body {
     fn toucher<'a>(&'a self, site: &Site<'a>) -> Result<Option<Toucher<'a>>> {
-        let mut vars: Vec<Symbol> = site.coordinates.iter().map(|(name, _)| name.clone()).collect();
-        let builder = Builder { body: self, site: *site };
-        let prologue = builder.nodes(&self.prologue, &mut vars)?;
-        let nodes = builder.nodes(&self.nodes, &mut vars)?;
-        let site = *site;
-        Ok(Some(Box::new(move |at, out| {
-            let mut run = Run { site, slots: at.to_vec(), prologue: true, out };
-            run.steps(&prologue)?;
-            run.prologue = false;
-            run.steps(&nodes)
-        })))
+        body_toucher(self, site)
     }
+}
+
+/// What a body touches; nothing of the body is kept.
+pub(crate) fn body_toucher<'a>(body: &Body, site: &Site<'a>) -> Result<Option<Toucher<'a>>> {
+    let mut vars: Vec<Symbol> = site.coordinates.iter().map(|(name, _)| name.clone()).collect();
+    let builder = Builder { body, site: *site };
+    let prologue = builder.nodes(&body.prologue, &mut vars)?;
+    let nodes = builder.nodes(&body.nodes, &mut vars)?;
+    let site = *site;
+    Ok(Some(Box::new(move |at, out| {
+        let mut run = Run { site, slots: at.to_vec(), prologue: true, out };
+        run.steps(&prologue)?;
+        run.prologue = false;
+        run.steps(&nodes)
+    })))
 }
 
 /// A node, as far as it touches memory.

@@ -25,6 +25,7 @@ mod memory;
 mod order;
 mod sizes;
 
+pub(crate) use block::body_toucher;
 pub use cuboid::Cuboid;
 pub use instance::{Site, Touch, Toucher, Touches};
 pub use sizes::Sizes;
