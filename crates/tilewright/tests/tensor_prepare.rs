@@ -21,7 +21,7 @@ fn array(ty: &tilewright::tensor::TensorType, extents: &[usize], seed: usize) ->
     } else if ty.dtype.is_int() {
         Data::Int((0..count).map(|k| ((k * 5 + seed) % 3) as i64).collect())
     } else {
-        Data::Bool((0..count).map(|k| (k + seed) % 3 != 0).collect())
+        Data::Bool((0..count).map(|k| !(k + seed).is_multiple_of(3)).collect())
     };
     Array { dtype: ty.dtype, extents: extents.to_vec(), data }
 }

@@ -10,11 +10,16 @@ pub fn is_reserved(word: &str) -> bool {
     RESERVED.contains(&word)
 }
 
-/// Whether `word` can name something: a letter or `_`, then letters, digits and `_`, not `_` alone and not reserved.
-pub fn is_name(word: &str) -> bool {
+/// Whether the text form reads `word` as one word: a letter or `_`, then letters, digits and `_`.
+pub fn is_word(word: &str) -> bool {
     let mut bytes = word.bytes();
     let first = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
-    first && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_') && word != "_" && !is_reserved(word)
+    first && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// Whether `word` can name something: a word, not `_` alone and not reserved.
+pub fn is_name(word: &str) -> bool {
+    is_word(word) && word != "_" && !is_reserved(word)
 }
 
 /// The candidate that `word` most likely stands for: at the least edit distance, which is at most a third of the

@@ -223,7 +223,9 @@ fn check_axes_with(
     Ok(())
 }
 
-/// Whether two lists of axes have provably equal extents, whatever their names; `what` is said of a mismatch.
+/// Whether two lists of axes have the same extents, whatever their names, so that arrays of one type are arrays of the
+/// other: extents that depend on an index are written alike, all others are provably equal. The message says what
+/// `has` is and needs to be.
 pub fn same_extents(facts: &Facts, wants: &[Axis], has: &[Axis]) -> Result<(), String> {
     if wants.len() != has.len() {
         return Err(format!("has axes {}, and needs {}", axes_text(has), axes_text(wants)));
@@ -231,7 +233,10 @@ pub fn same_extents(facts: &Facts, wants: &[Axis], has: &[Axis]) -> Result<(), S
     let names: Vec<Symbol> = has.iter().map(|axis| axis.name.clone()).collect();
     let wanted = TensorType { dtype: DType::Bool, axes: wants.to_vec() };
     for (want, have) in relabel(&wanted, &names, facts)?.axes.iter().zip(has) {
-        if facts.equal(&want.extent, &have.extent) != Proof::Yes {
+        let depends = |dim: &Dim| dim.symbols().iter().any(|symbol| facts.range(symbol).is_none());
+        let proved = || facts.equal(&want.extent, &have.extent) == Proof::Yes;
+        let is_free = !depends(&want.extent) && !depends(&have.extent);
+        if want.extent != have.extent && !(is_free && proved()) {
             return Err(format!(
                 "has axes {}, and needs {}: `{}` and `{}` are not known to be equal",
                 axes_text(has),

@@ -133,10 +133,20 @@ pub fn elementwise_types(
     Ok((types, result))
 }
 
+/// Whether the text form can write a literal.
+pub fn check_scalar(scalar: Scalar) -> Result<(), Problem> {
+    if scalar == Scalar::Int(i64::MIN) {
+        let message = format!("{} cannot be written as a literal; the least is {}", i64::MIN, -i64::MAX);
+        return Err(Problem::new(Reason::DType, message));
+    }
+    Ok(())
+}
+
 /// A literal as an element of type `dtype`: an integer becomes a float where that is exact.
 pub fn adapt(scalar: Scalar, dtype: DType) -> Result<Scalar, Problem> {
     const EXACT: u64 = 1 << 53;
     let problem = |message: String| Err(Problem::new(Reason::DType, message));
+    check_scalar(scalar)?;
     match scalar {
         Scalar::Float(_) if dtype.is_float() => Ok(scalar),
         Scalar::Bool(_) if dtype == DType::Bool => Ok(scalar),

@@ -1,9 +1,11 @@
 //! Operators of `tensor/ops`: their own shape rule, after what is checked of all of them.
 
-use super::axes::{check_dim, check_type, operand_type};
+use super::axes::{check_dim, check_name, check_type, operand_type};
+use super::elementwise::check_scalar;
 use super::{At, Problem, Reason, Scope, Typed, count};
 use crate::dim::Symbol;
 use crate::tensor::ir::{Attribute, Axis, Operand, TensorType};
+use crate::tensor::names::is_word;
 use crate::tensor::ops::{AttributeKind, Site, Special};
 
 pub(super) fn special(
@@ -52,8 +54,25 @@ pub(super) fn special(
                 format!("`{keyword}` has an attribute of another kind"),
             )));
         }
-        if let Attribute::Dim(dim) = attribute {
-            check_dim(scope, dim, &local).map_err(at)?;
+        match attribute {
+            Attribute::Dim(dim) => check_dim(scope, dim, &local).map_err(at)?,
+            Attribute::Labels(labels) => {
+                for label in labels {
+                    check_name(label, "a label").map_err(at)?;
+                }
+            }
+            Attribute::Word(word) => {
+                if !is_word(word.as_str()) {
+                    return Err(at(Problem::new(Reason::Name, format!("`{word}` is no word"))));
+                }
+            }
+            Attribute::Scalar(scalar) => check_scalar(*scalar).map_err(at)?,
+            Attribute::Scalars(scalars) => {
+                for scalar in scalars {
+                    check_scalar(*scalar).map_err(at)?;
+                }
+            }
+            Attribute::DType(_) => {}
         }
     }
     // The shape rule reads extents, so they are checked before it sees them.
