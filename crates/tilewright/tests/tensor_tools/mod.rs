@@ -1,9 +1,12 @@
-//! Running tensor programs in tests.
+//! Running tensor programs in tests. Small ones run at the block level too, and must agree there bit for bit.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
+use tilewright::block;
 use tilewright::dim::Symbol;
 use tilewright::error::Error;
+use tilewright::journal::Journal;
+use tilewright::target::Target;
 use tilewright::tensor::eval::{Bindings, Numerics, eval};
 use tilewright::tensor::{Array, DType, Data, Program, text};
 
@@ -59,7 +62,27 @@ pub fn try_run(
     numerics: Numerics,
 ) -> Result<Vec<Array>, Error> {
     let bindings = Bindings { symbols: sizes(symbols), arrays: arrays.to_vec() };
-    eval(&parse(source), &bindings, numerics)
+    let program = parse(source);
+    let results = eval(&program, &bindings, numerics)?;
+    if arrays.iter().chain(&results).map(Array::len).sum::<usize>() <= 10_000 {
+        agrees_lowered(&program, &bindings, numerics, &results);
+    }
+    Ok(results)
+}
+
+/// The lowered program has the same results, bit for bit.
+#[track_caller]
+fn agrees_lowered(program: &Program, bindings: &Bindings, numerics: Numerics, results: &[Array]) {
+    let (target, mut journal) = (Target::portable(), Journal::default());
+    let lowered =
+        block::lower::lower(program, &target, &mut journal).unwrap_or_else(|error| panic!("{error}"));
+    let below = block::eval::eval(&lowered, bindings, numerics);
+    let below = below.unwrap_or_else(|error| panic!("{error}\n{lowered}"));
+    assert_eq!(below.len(), results.len());
+    for (above, below) in results.iter().zip(&below) {
+        let equal = above.extents == below.extents && same(&values(above), &values(below));
+        assert!(equal, "{:?}\n{:?}\n{lowered}", values(above), values(below));
+    }
 }
 
 pub fn run_all(source: &str, symbols: &[(&str, i64)], arrays: &[Array], numerics: Numerics) -> Vec<Array> {
