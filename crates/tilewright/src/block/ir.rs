@@ -101,7 +101,7 @@ pub enum Node {
     Map(Map),
     /// Brings an item near: `item[labels] = source[index]` where `when` holds and the index lies inside, else 0.
     Load(Load),
-    /// `target[index] = item[labels]` for every index tuple of the item.
+    /// `target[index] = item[labels]` for every index tuple of the item whose index lies inside; others are dropped.
     Store(Store),
     /// `result[labels] = function(arguments)`, elementwise on items. The result has every label of its arguments; it is
     /// constant along those that none of them has.

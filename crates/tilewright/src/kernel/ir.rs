@@ -168,7 +168,7 @@ pub enum Statement {
         /// The token, if asynchronous.
         token: Option<TokenId>,
     },
-    /// `buffer[index] = tile[labels]` where the labels are in range.
+    /// `buffer[index] = tile[labels]` where the labels are in range and the index lies inside.
     Store {
         /// The tile.
         tile: TileId,

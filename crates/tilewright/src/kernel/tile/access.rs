@@ -301,7 +301,7 @@ impl Access {
         Ok(())
     }
 
-    /// `buffer[index] = tile`.
+    /// `buffer[index] = tile` where the index lies inside.
     pub fn store<M: Machine>(
         &self,
         space: &Space,
@@ -324,9 +324,6 @@ impl Access {
             let offset = self.tile.offset(positions) as usize;
             match self.run(slots, slot, row.lo, row.hi, inside, &env)? {
                 Run::Strided { lo, hi, start, step } => {
-                    if (lo, hi) != (row.lo, row.hi) && !row.is_empty() {
-                        return Err(outside());
-                    }
                     for (a, b) in runs(lo, hi, row.bits.then_some((row.lo, bits.as_slice()))) {
                         let first = start.wrapping_add_signed(step * (a - lo) as isize);
                         let part = Elements::of(tile, offset + a as usize, offset + b as usize);
@@ -340,9 +337,8 @@ impl Access {
                             continue;
                         }
                         slots[slot] = first + k;
-                        let position = self
-                            .position(slots, slot, &self.tables.lookup(&frame.tiles, machine, &coordinates))?
-                            .ok_or_else(outside)?;
+                        let tables = self.tables.lookup(&frame.tiles, machine, &coordinates);
+                        let Some(position) = self.position(slots, slot, &tables)? else { continue };
                         let at = offset + k as usize;
                         machine.write(self.buffer, position, 1, Elements::of(tile, at, at + 1));
                     }
@@ -352,10 +348,6 @@ impl Access {
             Ok(())
         })
     }
-}
-
-fn outside() -> Error {
-    Error::Bug { stage: "kernel", message: "a store outside its buffer".into() }
 }
 
 /// An array of nothing, in place of a tile that is being written.

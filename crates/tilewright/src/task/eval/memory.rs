@@ -140,24 +140,25 @@ impl Memory {
         self.arrays.get(buffer)
     }
 
-    /// Writes an element; what shares its bytes becomes unwritten.
+    /// Writes an element; what shares its bytes becomes unwritten. A store outside the buffer is dropped.
     ///
     /// # Errors
-    /// [`Error::Bug`] outside the buffer, and for a parameter that is only read.
+    /// [`Error::Bug`] for a parameter that is only read.
     pub fn store(&mut self, buffer: usize, index: &[i64], value: Scalar) -> Result<(), Error> {
         let array = self.arrays.get(buffer).ok_or_else(|| bug(format!("there is no buffer {buffer}")))?;
-        let position = if array.extents.len() == index.len() { array.position(index) } else { None };
-        let Some(position) = position else {
-            let name = self.buffers.get(buffer).map_or("?", |buffer| buffer.name.as_str());
-            return Err(bug(format!("a store to `{name}` at {index:?}, which has only {:?}", array.extents)));
-        };
-        self.write(buffer, position, value)
+        if array.extents.len() != index.len() {
+            return Err(bug(format!("a store to a buffer of {} axes at {index:?}", array.extents.len())));
+        }
+        match array.position(index) {
+            Some(position) => self.write(buffer, position, value),
+            None => Ok(()),
+        }
     }
 
     /// Writes the element at a row-major position, as [`Memory::store`] does.
     ///
     /// # Errors
-    /// Those of [`Memory::store`].
+    /// [`Error::Bug`] for a position outside the buffer, and for a parameter that is only read.
     pub fn write(&mut self, buffer: usize, position: usize, value: Scalar) -> Result<(), Error> {
         let (Some(to), Some(array)) = (self.buffers.get(buffer), self.arrays.get_mut(buffer)) else {
             return Err(bug(format!("there is no buffer {buffer}")));

@@ -5,8 +5,7 @@
 //! which one does, so that evaluation under adversarial choices shows what a missing event lets happen.
 //!
 //! Memory that no task has written holds [`unwritten`](crate::tensor::eval::unwritten), and so does a temporary whose
-//! bytes another one has taken over: a read that comes too early or too late gives NaN. A store outside its buffer is
-//! refused at once. Counters rise from epoch to epoch and nothing resets them; all epochs must give the same results.
+//! bytes another one has taken over: a read that comes too early or too late gives NaN. Counters rise from epoch to epoch and nothing resets them; all epochs must give the same results.
 
 mod explore;
 mod machine;
@@ -110,8 +109,8 @@ pub trait Runs {
 ///
 /// # Errors
 /// [`Error::Input`] where the bindings do not fit; [`Error::Stuck`] where no worker can step, with the waiting tasks
-/// and the counters short of their thresholds; [`Error::Bug`] where the program does what no legal one does: stores
-/// outside a buffer, writes what is only read, gives other results in another epoch.
+/// and the counters short of their thresholds; [`Error::Bug`] where the program does what no legal one does: writes
+/// what is only read, gives other results in another epoch.
 pub fn eval<B: Runs>(
     program: &Program<B>,
     bindings: &Bindings,

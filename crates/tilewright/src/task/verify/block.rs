@@ -1,7 +1,8 @@
 //! What a block body touches: loads and stores by intervals of labels, index tuples one by one where that is not exact.
 
+use super::compiled::TableRead;
 use super::cuboid::Cuboid;
-use super::instance::{Site, TableRead, Touch, Toucher, Touches};
+use super::instance::{Site, Touch, Toucher, Touches};
 use super::sizes::Sizes;
 use super::{MAX_TUPLES, Reason, Violation};
 use crate::block::{Argument, Guard, Node, Range, ValueId, ValueType};
@@ -430,7 +431,7 @@ impl Run<'_, '_> {
         {
             return Ok(true);
         }
-        let Some((buffer, write)) = elements.target else { return Ok(true) };
+        let Some((buffer, _)) = elements.target else { return Ok(true) };
         let mut axes = Vec::with_capacity(elements.index.len());
         for index in &elements.index {
             let first = index.code.eval(&self.slots, sizes)?;
@@ -447,12 +448,9 @@ impl Run<'_, '_> {
             };
             axes.push((first.min(last), first.max(last).saturating_add(1)));
         }
-        let mut part = Cuboid { axes };
-        if !write {
-            part = part.clipped(self.extents(buffer));
-            if part.is_empty() {
-                return Ok(true);
-            }
+        let part = Cuboid { axes }.clipped(self.extents(buffer));
+        if part.is_empty() {
+            return Ok(true);
         }
         let joined = found.boxes.last_mut().is_some_and(|last| last.absorb(&part));
         if !joined {

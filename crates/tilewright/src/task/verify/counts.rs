@@ -115,12 +115,12 @@ fn length(facts: &Facts, starts: Vec<Dim>, ends: Vec<Dim>, form: Form) -> Option
     if never_negative { Some(length) } else { Dim::max_of([length, Dim::constant(0)]) }
 }
 
-/// The dims without those of which another says as much.
+/// The dims without those of which another says as much; of two that say the same, the later one stays.
 fn undominated(dims: Vec<Dim>, is_dominated: impl Fn(&Dim, &Dim) -> bool) -> Vec<Dim> {
     let mut kept: Vec<Dim> = Vec::new();
     for dim in dims {
+        kept.retain(|other| !is_dominated(other, &dim));
         if !kept.iter().any(|other| is_dominated(&dim, other)) {
-            kept.retain(|other| !is_dominated(other, &dim));
             kept.push(dim);
         }
     }
@@ -153,24 +153,28 @@ fn conditions(index: &EdgeIndex, cell: &Dim) -> Option<Vec<Condition>> {
         EdgeIndex::Range { lo, hi } => (lo.clone(), hi.clone()),
         EdgeIndex::TableRange { .. } | EdgeIndex::Gather { .. } => return None,
     };
-    let mut all = Vec::new();
-    for value in parts(&lo, |atom| if let Atom::Max(args) = atom { Some(args) } else { None }) {
-        all.push(Condition { value, limit: cell.clone(), at_most: true });
-    }
-    for value in parts(&hi, |atom| if let Atom::Min(args) = atom { Some(args) } else { None }) {
-        all.push(Condition { value, limit: cell.clone(), at_most: false });
-    }
-    Some(all)
+    let condition = |at_most: bool| move |value: Dim| Condition { value, limit: cell.clone(), at_most };
+    let all = parts(&lo, true).into_iter().map(condition(true));
+    Some(all.chain(parts(&hi, false).into_iter().map(condition(false))).collect())
 }
 
-/// The operands of a minimum or maximum plus a constant, or the dim itself.
-fn parts(dim: &Dim, operands: impl Fn(&Atom) -> Option<&Vec<Dim>>) -> Vec<Dim> {
+/// The dims of which this one is the greatest (or the least): the operands of a maximum, also inside a quotient by a
+/// positive constant, which rises with its numerator; or the dim itself.
+fn parts(dim: &Dim, greatest: bool) -> Vec<Dim> {
     let offset = dim.constant_part();
     let rest = dim - offset;
-    match rest.as_atom().and_then(operands) {
-        Some(args) => args.iter().map(|arg| arg + offset).collect(),
-        None => vec![dim.clone()],
-    }
+    let inner: Vec<Dim> = match rest.as_atom() {
+        Some(Atom::Max(args)) if greatest => args.iter().flat_map(|arg| parts(arg, greatest)).collect(),
+        Some(Atom::Min(args)) if !greatest => args.iter().flat_map(|arg| parts(arg, greatest)).collect(),
+        Some(Atom::FloorDiv(a, k)) if positive(k).is_some() => {
+            parts(a, greatest).iter().map(|part| part.floor_div(k)).collect()
+        }
+        Some(Atom::CeilDiv(a, k)) if positive(k).is_some() => {
+            parts(a, greatest).iter().map(|part| part.ceil_div(k)).collect()
+        }
+        _ => vec![rest],
+    };
+    inner.into_iter().map(|part| part + offset).collect()
 }
 
 impl Condition {

@@ -6,12 +6,13 @@
 //! share bytes of the arena are compared box by box.
 
 use super::cuboid::Cuboid;
+use super::grid::Grid;
 use super::instance::{Instance, Moment};
 use super::order::Order;
-use super::{Checked, MAX_GRID, Reason, Violation};
+use super::{Checked, MAX_GRID, Reason, Violation, results};
 use crate::dim::{Dim, Proof};
 use crate::target::Target;
-use crate::task::ir::{Buffer, BufferId, BufferKind, Program, Tier};
+use crate::task::ir::{Buffer, BufferKind, Program, Tier};
 use std::collections::BTreeMap;
 
 type Result<T = ()> = std::result::Result<T, Violation>;
@@ -129,7 +130,7 @@ pub(super) fn check<B>(
         checker.check_tier(target, index)?;
         checker.check_buffer(index)?;
     }
-    Ok(())
+    results::check(program, instance)
 }
 
 /// The state of a grid cell: the last write and the reads since.
@@ -137,60 +138,6 @@ pub(super) fn check<B>(
 struct Cell<'a> {
     writer: Option<Event<'a>>,
     readers: Vec<Event<'a>>,
-}
-
-/// The boundaries of boxes along each axis of a buffer.
-struct Grid {
-    cuts: Vec<Vec<i64>>,
-}
-
-impl Grid {
-    fn new(extents: &[i64], events: &[Event<'_>]) -> Option<Grid> {
-        let mut cuts: Vec<Vec<i64>> = extents.iter().map(|&n| vec![0, n]).collect();
-        for event in events {
-            for (axis, &(lo, hi)) in cuts.iter_mut().zip(&event.moment.touch.elements.axes) {
-                axis.push(lo);
-                axis.push(hi);
-            }
-        }
-        for axis in &mut cuts {
-            axis.sort_unstable();
-            axis.dedup();
-        }
-        let grid = Grid { cuts };
-        grid.count().map(|_| grid)
-    }
-
-    fn count(&self) -> Option<usize> {
-        let mut count = 1usize;
-        for axis in &self.cuts {
-            count = count.checked_mul(axis.len().saturating_sub(1))?;
-        }
-        (count <= MAX_GRID).then_some(count)
-    }
-
-    /// The grid cells of a box.
-    fn cells(&self, elements: &Cuboid) -> Vec<usize> {
-        let mut cells = vec![0usize];
-        for (cuts, (lo, hi)) in self.cuts.iter().zip(&elements.axes) {
-            let segments = cuts.len().saturating_sub(1);
-            let (first, last) = (cuts.partition_point(|cut| cut < lo), cuts.partition_point(|cut| cut < hi));
-            cells = cells.iter().flat_map(|cell| (first..last).map(move |i| cell * segments + i)).collect();
-        }
-        cells
-    }
-
-    /// The elements of a grid cell.
-    fn elements(&self, cell: usize) -> Cuboid {
-        let mut rest = cell;
-        let mut axes = vec![(0, 0); self.cuts.len()];
-        for (axis, cuts) in axes.iter_mut().zip(&self.cuts).rev() {
-            let segments = cuts.len().saturating_sub(1).max(1);
-            *axis = (cuts[rest % segments], cuts[rest % segments + 1]);
-            rest /= segments;
-        }
-        Cuboid { axes }
-    }
 }
 
 impl<'a, B> Checker<'a, B> {
@@ -228,7 +175,6 @@ impl<'a, B> Checker<'a, B> {
     fn check_buffer(&self, index: usize) -> Result {
         let events = &self.events[index];
         let buffer = self.buffer(index);
-        let is_result = self.program.results.contains(&BufferId(index as u32));
         let filled = matches!(buffer.kind, BufferKind::Param(_));
         let partners: Vec<usize> =
             (0..self.program.buffers.len()).filter(|&other| self.share(index, other)).collect();
@@ -237,7 +183,7 @@ impl<'a, B> Checker<'a, B> {
             return Ok(());
         }
         let extents = &self.instance.extents[index];
-        let Some(grid) = Grid::new(extents, events) else {
+        let Some(grid) = Grid::new(extents, events.iter().map(|event| &event.moment.touch.elements)) else {
             let message = format!(
                 "`{}` is cut into more than {MAX_GRID} parts (at {})",
                 buffer.name, self.instance.sizes
@@ -259,15 +205,6 @@ impl<'a, B> Checker<'a, B> {
         }
         for &partner in partners.iter().filter(|&&partner| partner > index) {
             self.check_shared(index, partner)?;
-        }
-        if is_result
-            && !filled
-            && let Some(at) = cells.iter().position(|cell| cell.writer.is_none())
-        {
-            let place = format!("buffer {}", buffer.name);
-            let message =
-                format!("no task writes `{}{}` (at {})", buffer.name, grid.elements(at), self.instance.sizes);
-            return Err(Violation::new(Reason::Unwritten, place, message));
         }
         Ok(())
     }

@@ -17,12 +17,15 @@
 //! What bodies touch comes from [`Touches`]; the declared regions are checked against it.
 
 mod block;
+mod compiled;
 mod counts;
 mod cuboid;
 mod form;
+mod grid;
 mod instance;
 mod memory;
 mod order;
+mod results;
 mod sizes;
 
 pub(crate) use block::body_toucher;
@@ -38,13 +41,13 @@ use std::fmt;
 pub const MAX_ASSIGNMENTS: usize = 24;
 
 /// The most tasks of one assignment; sizes are lowered until it is met.
-pub const MAX_TASKS: usize = 2048;
+pub const MAX_TASKS: usize = 1024;
 
 /// The most tasks of an assignment that cannot be lowered; a program beyond it is refused.
 pub const MAX_TASKS_AT_ALL: usize = 1 << 14;
 
 /// The most tasks of all assignments together; the rest of the assignments is left out.
-pub const MAX_TASKS_TOGETHER: usize = 1 << 14;
+pub const MAX_TASKS_TOGETHER: usize = 1 << 12;
 
 /// The most index tuples of one load or store that are listed one by one; beyond it their hull stands for them.
 pub const MAX_TUPLES: usize = 1 << 14;
@@ -91,7 +94,7 @@ pub enum Reason {
     ReadOnly,
     /// A body that touches what its family does not declare.
     Undeclared,
-    /// A store outside its buffer.
+    /// A body that states a touch outside a buffer.
     Bounds,
     /// An event that does not reach every worker that may wait for it.
     Scope,

@@ -1,0 +1,65 @@
+//! Results: every element that is not padding is written.
+
+use super::cuboid::Cuboid;
+use super::grid::Grid;
+use super::instance::Instance;
+use super::{Reason, Violation};
+use crate::dim::Symbol;
+use crate::task::ir::{BufferId, BufferKind, Program};
+use std::collections::BTreeSet;
+
+/// Every element of an output that is a result is written, as far as the families declare.
+pub(super) fn check<B>(program: &Program<B>, instance: &Instance<'_>) -> Result<(), Violation> {
+    let results: BTreeSet<BufferId> = program.results.iter().copied().collect();
+    for id in results {
+        if program.buffer(id).kind == BufferKind::Output {
+            check_written(program, instance, id)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_written<B>(program: &Program<B>, instance: &Instance<'_>, id: BufferId) -> Result<(), Violation> {
+    let buffer = program.buffer(id);
+    let whole = Cuboid::whole(&instance.extents[id.0 as usize]);
+    if whole.is_empty() {
+        return Ok(());
+    }
+    let padded = padded_axes(program, id);
+    let dense = |elements: &Cuboid| {
+        let axes = elements.axes.iter().zip(&padded).filter(|(_, padded)| !**padded);
+        Cuboid { axes: axes.map(|(axis, _)| *axis).collect() }
+    };
+    let written = instance.tasks.iter().flat_map(|task| &task.writes);
+    let written = written.filter(|(buffer, elements)| *buffer == id && !elements.is_empty());
+    let parts: Vec<Cuboid> = written.map(|(_, elements)| dense(elements)).collect();
+    let extents: Vec<i64> = dense(&whole).axes.iter().map(|(_, end)| *end).collect();
+    let Some(grid) = Grid::new(&extents, parts.iter()) else { return Ok(()) };
+    let mut seen = vec![false; grid.count().unwrap_or(0)];
+    parts.iter().flat_map(|part| grid.cells(part)).for_each(|at| seen[at] = true);
+    let Some(at) = seen.iter().position(|seen| !seen) else { return Ok(()) };
+    let along = if padded.contains(&true) { " (along its axes without padding)" } else { "" };
+    let (elements, sizes) = (grid.elements(at), instance.sizes);
+    let message = format!("no task writes `{}{elements}`{along} (at {sizes})", buffer.name);
+    Err(Violation::new(Reason::Unwritten, format!("buffer {}", buffer.name), message))
+}
+
+/// The axes along which a buffer may have padding that nobody writes: those whose regions depend on a table, or on a
+/// coordinate that an earlier axis depends on too.
+fn padded_axes<B>(program: &Program<B>, id: BufferId) -> Vec<bool> {
+    let mut padded = vec![false; program.buffer(id).extents.len()];
+    for family in &program.families {
+        for access in family.writes.iter().filter(|access| access.buffer == id) {
+            let uses = |axis: usize, name: &Symbol| {
+                let interval = access.region.get(axis);
+                interval.is_some_and(|interval| interval.lo.mentions(name) || interval.hi.mentions(name))
+            };
+            for (axis, (interval, padded)) in access.region.iter().zip(&mut padded).enumerate() {
+                let table = !interval.lo.tables().is_empty() || !interval.hi.tables().is_empty();
+                let shared = |name: &Symbol| uses(axis, name) && (0..axis).any(|other| uses(other, name));
+                *padded |= table || family.coordinates.iter().any(|(name, _)| shared(name));
+            }
+        }
+    }
+    padded
+}
