@@ -41,7 +41,7 @@ use std::fmt;
 pub const MAX_ASSIGNMENTS: usize = 24;
 
 /// The most tasks of one assignment; sizes are lowered until it is met.
-pub const MAX_TASKS: usize = 1024;
+pub const MAX_TASKS: usize = 400;
 
 /// The most tasks of an assignment that cannot be lowered; a program beyond it is refused.
 pub const MAX_TASKS_AT_ALL: usize = 1 << 14;
