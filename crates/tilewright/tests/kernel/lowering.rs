@@ -35,7 +35,8 @@ tasks rows [m in ceildiv(S, 4)]
     more: f32 = reduce sum s into so
     next more
   }
-  n: f32{i: 4*m +: 4 < S} = div q index(D + i)
+  size: f32{i: 4*m +: 4 < S} = cast index(D + i)
+  n: f32{i: 4*m +: 4 < S} = div q size
   e: f32 = add n 0.5
   r: f32 = rsqrt e
   c: bf16 = cast r

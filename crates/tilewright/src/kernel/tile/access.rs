@@ -147,7 +147,7 @@ impl Access {
         }
         let mut names = when.tables();
         index.iter().for_each(|dim| names.append(&mut dim.tables()));
-        ends.tables(&mut names);
+        space.tables(&mut names);
         let tables = Tables::new(names, scope)?;
         let tests = Tests::new(when, Vec::new(), &space, scope)?.and(ends);
         let inner = &space.labels[space.inner];

@@ -72,6 +72,7 @@ impl Pointwise {
         let (space, tests) = Space::new(&tiles, scope)?;
         let mut names: BTreeSet<Symbol> = BTreeSet::new();
         tests.tables(&mut names);
+        space.tables(&mut names);
         let mut sources = Vec::new();
         let mut in_place = false;
         for argument in arguments {

@@ -90,6 +90,7 @@ impl Contraction {
         let tests = Tests::of_mask(mask, &tiles, &space, scope)?.and(ends);
         let mut names: BTreeSet<Symbol> = BTreeSet::new();
         tests.tables(&mut names);
+        space.tables(&mut names);
         Ok(Contraction {
             factors: factors.iter().map(view).collect::<Result<_, _>>()?,
             sum: view(&sum)?,

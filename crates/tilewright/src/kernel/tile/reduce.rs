@@ -59,6 +59,7 @@ impl Reduction {
         let tests = Tests::of_mask(mask, &tiles, &space, scope)?.and(ends);
         let mut names: BTreeSet<Symbol> = position.tables();
         tests.tables(&mut names);
+        space.tables(&mut names);
         Ok(Reduction {
             monoid,
             argument: view(&argument)?,
@@ -179,6 +180,7 @@ impl Align {
         }
         let mut names = BTreeSet::new();
         tests.tables(&mut names);
+        space.tables(&mut names);
         Ok(Align {
             significand: view(significand)?,
             exponent: view(exponent)?,

@@ -27,6 +27,8 @@ pub(super) struct Space {
     /// The axis along which rows run.
     pub inner: usize,
     axes: Vec<Axis>,
+    /// The tables that ranges read.
+    tables: BTreeSet<Symbol>,
 }
 
 #[derive(Clone, Debug)]
@@ -124,7 +126,9 @@ impl Space {
         }
         let inner =
             ranges.iter().rposition(|(range, _)| range.size != 1).unwrap_or(ranges.len().saturating_sub(1));
-        let mut space = Space { labels, base, inner, axes };
+        let all = tiles.iter().flat_map(|tile| &tile.ranges);
+        let tables = all.flat_map(|range| [range.start.tables(), range.end.tables()]).flatten().collect();
+        let mut space = Space { labels, base, inner, axes, tables };
         if space.axes.is_empty() {
             space.labels.push(Symbol::new(""));
             let constant = |value: i64| scope.code(&value.into(), &[]);
@@ -132,10 +136,14 @@ impl Space {
         }
         let mut tests = Tests::default();
         for (end, visible) in &ends {
-            tests.tables.extend(end.tables());
             tests.add(end, visible, space.inner, scope)?;
         }
         Ok((space, tests))
+    }
+
+    /// Adds the names of the tables that ranges read.
+    pub fn tables(&self, names: &mut BTreeSet<Symbol>) {
+        names.extend(self.tables.iter().cloned());
     }
 
     /// The slot of the inner label.
