@@ -10,10 +10,12 @@
 //! wherever the original has one; it may give a value where a part of the original that does not matter fails
 //! (`0*floordiv(1, x)` is `0`).
 
+mod bounds;
 mod code;
 mod cond;
 mod expr;
 mod facts;
+mod prover;
 pub mod text;
 
 pub use code::{Code, CondCode};
