@@ -147,7 +147,7 @@ fn one_executable_serves_several_callers_at_once() {
 #[test]
 fn a_cancelled_run_says_so() -> Result<(), Error> {
     let executable = build(SOFTMAX, 2);
-    let plan = executable.plan(&sizes(&[("S", 8), ("D", 8)]), BTreeMap::new())?;
+    let plan = executable.plan(&sizes(&[("R", 8), ("C", 8)]), BTreeMap::new())?;
     let x = HostTensor::zeros(tensor::DType::F32, vec![8, 8])?;
     let control = Control::default();
     control.cancel();
@@ -159,7 +159,7 @@ fn a_cancelled_run_says_so() -> Result<(), Error> {
 #[test]
 fn a_memory_limit_is_kept_and_explained() -> Result<(), Error> {
     let executable = build(SOFTMAX, 2);
-    let plan = executable.plan(&sizes(&[("S", 100), ("D", 100)]), BTreeMap::new())?;
+    let plan = executable.plan(&sizes(&[("R", 100), ("C", 100)]), BTreeMap::new())?;
     let x = HostTensor::zeros(tensor::DType::F32, vec![100, 100])?;
     let mut control = Control::default();
     control.memory_limit = Some(10_000);
@@ -173,7 +173,7 @@ fn a_memory_limit_is_kept_and_explained() -> Result<(), Error> {
 #[test]
 fn a_wrong_shape_is_named() -> Result<(), Error> {
     let executable = build(SOFTMAX, 1);
-    let plan = executable.plan(&sizes(&[("S", 2), ("D", 3)]), BTreeMap::new())?;
+    let plan = executable.plan(&sizes(&[("R", 2), ("C", 3)]), BTreeMap::new())?;
     let x = HostTensor::zeros(tensor::DType::F32, vec![3, 2])?;
     let run = |arguments| executable.run(&plan, &Weights::default(), arguments, &Control::default());
     let message =
