@@ -931,6 +931,68 @@ fn same_names(program: &Program) -> Vec<(String, Program)> {
     vec![("families".to_string(), mutant), ("buffers".to_string(), other)]
 }
 
+/// The mutations that are wrong wherever they apply, whatever else orders a program.
+const ALWAYS_WRONG: &[&str] = &[
+    "missing notify",
+    "notify twice",
+    "wait one more",
+    "wait one less",
+    "wait doubled",
+    "cycle",
+    "waits for itself",
+    "narrow scope",
+    "arena too small",
+    "unaligned",
+    "form of an edge",
+    "family left out",
+    "family run twice",
+    "parameter written",
+    "unknown symbol",
+    "indices missing",
+    "two of one name",
+];
+
+/// The programs of the folder `programs`, lowered.
+fn lowered() -> Vec<Program> {
+    use tilewright::{block, journal::Journal, task, tensor};
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs");
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("a file").path()).collect();
+    files.sort();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "tensor"));
+    let lower = |file: &std::path::PathBuf| {
+        let source = std::fs::read_to_string(file).expect("a text");
+        let tensor =
+            tensor::text::parse(&file.to_string_lossy(), &source).unwrap_or_else(|error| panic!("{error}"));
+        let (target, mut journal) = (Target::portable(), Journal::new());
+        let block =
+            block::lower::lower(&tensor, &target, &mut journal).unwrap_or_else(|error| panic!("{error}"));
+        task::lower::lower(&block, &target, &mut journal).unwrap_or_else(|error| panic!("{error}"))
+    };
+    files.iter().take(6).map(lower).collect()
+}
+
+#[test]
+fn wrong_lowered_programs_are_refused_too() {
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for program in lowered() {
+        for mutation in MUTATIONS.iter().filter(|mutation| ALWAYS_WRONG.contains(&mutation.name)) {
+            // A few of each are enough: lowered programs have many edges.
+            let mutants = (mutation.mutants)(&program);
+            let every = mutants.len().div_ceil(6).max(1);
+            for (place, mutant) in mutants.into_iter().step_by(every) {
+                count += 1;
+                match verify(&mutant, &Target::portable()) {
+                    Err(violation) if mutation.reasons.contains(&violation.reason) => {}
+                    other => wrong.push(format!("{}: {}, {place}: {other:?}", mutation.name, program.name)),
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(count > 100, "only {count} mutants");
+}
+
 fn all_mutants() -> Vec<Mutant> {
     let mut found = Vec::new();
     for (name, source) in texts() {

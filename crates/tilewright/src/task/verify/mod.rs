@@ -41,13 +41,13 @@ use std::fmt;
 pub const MAX_ASSIGNMENTS: usize = 24;
 
 /// The most tasks of one assignment; sizes are lowered until it is met.
-pub const MAX_TASKS: usize = 400;
+pub const MAX_TASKS: usize = 600;
 
 /// The most tasks of an assignment that cannot be lowered; a program beyond it is refused.
 pub const MAX_TASKS_AT_ALL: usize = 1 << 14;
 
 /// The most tasks of all assignments together; the rest of the assignments is left out.
-pub const MAX_TASKS_TOGETHER: usize = 1 << 12;
+pub const MAX_TASKS_TOGETHER: usize = 6000;
 
 /// The most index tuples of one load or store that are listed one by one; beyond it their hull stands for them.
 pub const MAX_TUPLES: usize = 1 << 14;

@@ -197,7 +197,7 @@ fn candidates<B>(program: &Program<B>, symbol: &Symbol, blocks: &[i64]) -> Vec<i
     for &block in blocks {
         [block - 1, block, block + 1, 2 * block, 2 * block + 1].into_iter().for_each(&mut keep);
     }
-    [3, lo.saturating_add(1)].into_iter().for_each(&mut keep);
+    [3, 5, 17, 40, lo.saturating_add(1)].into_iter().for_each(&mut keep);
     pool
 }
 
