@@ -1,13 +1,14 @@
 //! Bodies of families: nodes of a map over buffers in storage order.
 
 use super::dims::{Var, visit_elements};
-use super::flatten::{FlatBuffer, Flattener, Frame, View, bug, extents_at, fresh};
+use super::flatten::{FlatBuffer, Flattener, Frame, View, bug, fresh};
 use crate::block::{
     Function, ItemType, Load, Map, Node, Order, Program, Range, Store, Value, ValueId, ValueType,
 };
 use crate::dim::{Cond, Dim, Facts, Symbol};
 use crate::error::Error;
 use crate::task::ir::{Body, Buffer, BufferKind, Tier};
+use crate::tensor::storage;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The block sizes of the last two axes of a copy; one index of every other.
@@ -90,6 +91,15 @@ pub(super) struct BodyBuilder {
     values: Vec<Value>,
     tensors: BTreeMap<usize, ValueId>,
     items: BTreeMap<ValueId, ValueId>,
+    /// For each store the labels of its item that would leave the tensor, and how far they may go.
+    stores: Vec<(ValueId, BTreeMap<Symbol, Limits>)>,
+}
+
+/// Where the indices of a label end that lie inside a tensor, as far as its range may pass them.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Limits {
+    first: Option<Dim>,
+    end: Option<Dim>,
 }
 
 impl BodyBuilder {
@@ -137,6 +147,47 @@ impl BodyBuilder {
         }
     }
 
+    /// Narrows the ranges of labels, so that no store leaves its tensor: what would is dropped.
+    fn narrow(&mut self, nodes: &[Node]) -> Result<(), Error> {
+        let mut limits: BTreeMap<Symbol, Limits> = BTreeMap::new();
+        for (_, of_store) in &self.stores {
+            limits.extend(of_store.iter().map(|(label, limits)| (label.clone(), limits.clone())));
+        }
+        let agree = self.stores.iter().all(|(item, of_store)| {
+            let labels = self.ranges(*item).iter().map(|range| &range.label);
+            labels.into_iter().all(|label| of_store.get(label) == limits.get(label))
+        });
+        if !agree || limits.keys().any(|label| self.is_reduced(nodes, label)) {
+            return Err(Error::Unsupported {
+                place: "an update".to_string(),
+                what: "a map that stores outside one tensor and inside another".to_string(),
+                instead: "bound the position by a fact".to_string(),
+            });
+        }
+        for value in self.values.iter_mut().filter(|_| !limits.is_empty()) {
+            let ValueType::Item(ty) = &mut value.ty else { continue };
+            for range in &mut ty.ranges {
+                let Some(Limits { first, end }) = limits.get(&range.label) else { continue };
+                let stop = if first.is_some() { range.stop() } else { range.end.clone() };
+                range.end = end.iter().fold(stop, |stop, end| Dim::min(&stop, end));
+                range.start = first.iter().fold(range.start.clone(), |start, first| Dim::max(&start, first));
+            }
+            order_ranges(&mut ty.ranges);
+        }
+        Ok(())
+    }
+
+    /// Whether a node sums over the label.
+    fn is_reduced(&self, nodes: &[Node], label: &Symbol) -> bool {
+        let has = |id: &ValueId| self.ranges(*id).iter().any(|range| range.label == *label);
+        nodes.iter().any(|node| match node {
+            Node::Map(map) => self.is_reduced(&map.body, label),
+            Node::Reduce(reduce) => has(&reduce.argument) && !reduce.results.iter().any(has),
+            Node::Contract(contract) => contract.arguments.iter().any(has) && !has(&contract.result),
+            _ => false,
+        })
+    }
+
     /// The body; phases come later.
     pub fn finish(self, nodes: Vec<Node>) -> Body {
         let mut body = Body { values: self.values, prologue: Vec::new(), nodes };
@@ -179,7 +230,69 @@ pub(super) fn family(
             nodes = vec![Node::Map(map)];
         }
     }
+    builder.narrow(&nodes)?;
     Ok((chain.coordinates, builder.finish(nodes)))
+}
+
+/// Puts each range behind those whose labels it mentions.
+fn order_ranges(ranges: &mut Vec<Range>) {
+    let mut left = std::mem::take(ranges);
+    while !left.is_empty() {
+        let ready = |range: &Range| {
+            !left.iter().any(|other| {
+                other.label != range.label
+                    && (range.start.mentions(&other.label) || range.end.mentions(&other.label))
+            })
+        };
+        let at = left.iter().position(ready).unwrap_or(0);
+        ranges.push(left.remove(at));
+    }
+}
+
+/// How far the labels of a stored item may go so that its index lies inside the tensor.
+fn limits(
+    flattener: &Flattener<'_>,
+    frame: &Frame<'_>,
+    store: &Store,
+    ranges: &[Range],
+    facts: &Facts,
+) -> Result<BTreeMap<Symbol, Limits>, Error> {
+    let (ty, storage) = flattener.storage(frame, store.target)?;
+    let facts = ranges
+        .iter()
+        .fold(facts.clone(), |facts, range| facts.assume(&range.label, range.start.clone(), range.stop()));
+    let single = |symbol: &Symbol| {
+        let range = ranges.iter().find(|range| range.label == *symbol && range.size == 1)?;
+        Some(range.start.clone())
+    };
+    let mut found: BTreeMap<Symbol, Limits> = BTreeMap::new();
+    for (k, (axis, index)) in ty.axes.iter().zip(&store.index).enumerate() {
+        let packed = storage.packed().is_some_and(|(part, axis, _)| part == k || axis == k);
+        if packed || !storage::depends_on(&ty, k, &flattener.facts).is_empty() {
+            continue;
+        }
+        let index = flattener.dim(frame, index);
+        let (below, above) = (!facts.nonneg(&index).is_yes(), !facts.lt(&index, &axis.extent).is_yes());
+        if !below && !above {
+            continue;
+        }
+        let place = || format!("{}: {}", frame.function.name, axis.name);
+        let label = ranges.iter().map(|range| &range.label).find(|label| {
+            let rest = &index - Dim::symbol((*label).clone());
+            index.mentions(label) && !rest.mentions(label)
+        });
+        let Some(label) = label.filter(|label| !found.contains_key(*label)) else {
+            return Err(Error::Unsupported {
+                place: place(),
+                what: format!("a store at `{index}`, which may lie outside"),
+                instead: "write at a position plus the index along the axis".to_string(),
+            });
+        };
+        let rest = (&index - Dim::symbol(label.clone())).substitute(&single);
+        let limits = Limits { first: below.then(|| -&rest), end: above.then(|| &axis.extent - &rest) };
+        found.insert(label.clone(), limits);
+    }
+    Ok(found)
 }
 
 /// Whether every store is empty for coordinates at or past the exact extent of their map.
@@ -273,6 +386,8 @@ fn convert_node(
         Node::Store(store) => {
             let item = builder.item(flattener, frame, store.item)?;
             let (index, _) = access(flattener, frame, store.target, &store.index, &[], facts)?;
+            let limits = limits(flattener, frame, store, builder.ranges(item), facts)?;
+            builder.stores.push((item, limits));
             let target = builder.tensor(&flattener.buffers, frame.view(store.target)?.buffer);
             Node::Store(Store { item, target, index })
         }
@@ -313,7 +428,15 @@ fn access(
     let facts = ranges
         .iter()
         .fold(facts.clone(), |facts, range| facts.assume(&range.label, range.start.clone(), range.stop()));
-    let extents = extents_at(&ty, &index, &flattener.facts);
+    // A label of one value is its start, as the ends of ranges say it.
+    let single = |symbol: &Symbol| {
+        let range = ranges.iter().find(|range| range.label == *symbol && range.size == 1)?;
+        Some(range.start.clone())
+    };
+    let extents: Vec<Dim> = storage::extents_at(&ty, &index, &flattener.facts)
+        .iter()
+        .map(|dim| dim.substitute(&single))
+        .collect();
     let part = storage.packed().map(|(part, _, _)| part);
     let mut conditions = Vec::new();
     for (k, (at, extent)) in index.iter().zip(&extents).enumerate() {

@@ -66,12 +66,36 @@ pub(super) fn visit_elements(dim: &Dim, f: &mut dyn FnMut(&Symbol, &[Dim])) {
 /// facts settle too.
 pub(super) fn simplify(facts: &Facts, dim: &Dim) -> Dim {
     rebuild(dim, &mut |atom| match atom {
-        Atom::Min(args) => of_atom(Atom::Min(deciding(args, |a, b| facts.le(a, b).is_yes()))),
+        Atom::Min(args) => {
+            let args = without_rounded_up(args);
+            of_atom(Atom::Min(deciding(args, |a, b| facts.le(a, b).is_yes())))
+        }
         Atom::Max(args) => of_atom(Atom::Max(deciding(args, |a, b| facts.le(b, a).is_yes()))),
         Atom::Mod(a, k) if facts.nonneg(&a).is_yes() && facts.lt(&a, &k).is_yes() => a,
         Atom::FloorDiv(a, k) if facts.nonneg(&a).is_yes() && facts.lt(&a, &k).is_yes() => Dim::constant(0),
         atom => of_atom(atom),
     })
+}
+
+/// The arguments of a minimum without `k*ceildiv(x, k)`, where the least of the others is not above `x`.
+fn without_rounded_up(mut args: Vec<Dim>) -> Vec<Dim> {
+    let rounded = |arg: &Dim, args: &[Dim]| {
+        let mut terms = arg.terms();
+        let (Some((k, [Atom::CeilDiv(x, by)])), None, 0) = (terms.next(), terms.next(), arg.constant_part())
+        else {
+            return false;
+        };
+        let there = |x: &Dim| args.contains(x);
+        let bounded = match x.as_atom() {
+            Some(Atom::Min(parts)) => parts.iter().all(there),
+            _ => there(x),
+        };
+        k > 0 && by.as_constant() == Some(k) && bounded
+    };
+    if let Some(at) = (0..args.len()).find(|&at| rounded(&args[at], &args)) {
+        args.remove(at);
+    }
+    args
 }
 
 /// The arguments without those that another one is `before`.

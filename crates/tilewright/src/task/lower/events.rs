@@ -175,10 +175,12 @@ fn distances(flat: &Flat, a: &Touch<'_>, b: &Touch<'_>, common: usize) -> Vec<Di
                 found.push(Distance::Carried { level, by: 1 });
             }
         } else {
-            found.push(match slot_distance(a.region, b.region, repeat) {
-                Some(by) => Distance::Carried { level, by },
-                None => Distance::Later { level },
-            });
+            match slot_distance(a.region, b.region, repeat) {
+                // The same slot: as for memory that does not move, but every second iteration.
+                Some(2) if a.family < b.family && level + 1 == common => {}
+                Some(by) => found.push(Distance::Carried { level, by }),
+                None => found.push(Distance::Later { level }),
+            }
         }
     }
     found
@@ -284,7 +286,7 @@ fn derive_one(flat: &Flat, a: &Touch<'_>, b: &Touch<'_>, distance: Distance) -> 
     );
     let extents = &flat.buffers[a.region.buffer].extents;
     for ((first, second), extent) in a.region.intervals.iter().zip(&b.region.intervals).zip(extents) {
-        for (first, second, extent) in grid::axes(&flat.facts, first, second, extent) {
+        for (first, second, extent) in grid::axes(&sides.0, &sides.1, first, second, extent) {
             let axis = grid::cells(&sides.0, &sides.1, &first, &second, &extent, &used, &mut names);
             let Some(axis) = axis else { continue };
             used.insert(axis.coordinate);

@@ -5,13 +5,13 @@
 
 use super::body::{self, BodyBuilder};
 use super::dims::{Bounder, Var, of_atom, rebuild};
-use super::summary::{Place, Summary, in_place, summaries};
+use super::summary::{Place, Summary, as_copy, in_place, summaries};
 use crate::block::{self, Function, Map, Node, Order, Program, Repeat, ValueId, ValueType};
 use crate::dim::{Atom, Cond, Dim, Facts, Symbol};
 use crate::error::Error;
 use crate::journal::{Journal, Kind as Entry};
 use crate::task::ir::{Body, FamilyId, Step};
-use crate::tensor::storage::{self, Storage};
+use crate::tensor::storage::Storage;
 use crate::tensor::{DType, ParamKind, RepeatArgument, RepeatResult, TensorType};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -343,24 +343,33 @@ impl<'a> Flattener<'a> {
 
     /// Whether memory may be overwritten by the node at `position`: it is ours or a state, and no other tensor in it is
     /// read later.
-    fn is_free(&self, frame: &Frame<'_>, position: usize, view: &View) -> bool {
+    /// `except` is one that the node itself may read, and no other.
+    fn is_free(&self, frame: &Frame<'_>, position: usize, view: &View, except: ValueId) -> bool {
         let writable = matches!(
             self.buffers[view.buffer].kind,
             Kind::Own | Kind::Output | Kind::Param(ParamKind::State)
         );
         let wanted = |(id, other): (&ValueId, &View)| {
-            !other.is_apart(view) && frame.last_use.get(id).is_some_and(|&last| last > position)
+            let read = frame
+                .last_use
+                .get(id)
+                .is_some_and(|&last| last > position || (last == position && *id != except));
+            !other.is_apart(view) && read
         };
         writable && !frame.views.iter().any(wanted)
     }
 
     fn map(&mut self, frame: &mut Frame<'a>, position: usize, map: &Map) -> Result<(), Error> {
+        if let (Some(source), [id]) = (as_copy(frame.function, map), map.defines.as_slice()) {
+            let view = frame.view(source)?.clone();
+            return self.define(frame, *id, view);
+        }
         for &id in &map.defines {
             let view = match frame.alias(id)? {
                 None => self.place(frame, id)?,
                 Some(old) => {
                     let view = frame.view(old)?.clone();
-                    if self.is_free(frame, position, &view) {
+                    if self.is_free(frame, position, &view, old) {
                         view
                     } else {
                         let name = frame.tensor(id)?.0.clone();
@@ -477,7 +486,7 @@ impl<'a> Flattener<'a> {
     ) -> Result<View, Error> {
         let view = frame.view(id)?.clone();
         let apart = |other: &ValueId| frame.views.get(other).is_some_and(|other| other.is_apart(&view));
-        if !overwritten || (self.is_free(frame, position, &view) && others.iter().all(apart)) {
+        if !overwritten || (self.is_free(frame, position, &view, id) && others.iter().all(apart)) {
             return Ok(view);
         }
         let name = frame.tensor(id)?.0.clone();
@@ -669,9 +678,4 @@ impl Frame<'_> {
             _ => Err(bug(format!("value {} of `{}` is no tensor", id.0, self.function.name))),
         }
     }
-}
-
-/// Facts about an extent that ranges state: `storage` decides where a label ends.
-pub(super) fn extents_at(ty: &TensorType, index: &[Dim], facts: &Facts) -> Vec<Dim> {
-    storage::extents_at(ty, index, facts)
 }

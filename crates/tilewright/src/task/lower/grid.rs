@@ -44,14 +44,16 @@ enum Form {
 /// The axes that a storage axis stands for, with the two intervals and the extent: itself, or the part and the index within
 /// it where both intervals lie in parts of one offsets table.
 pub(super) fn axes(
-    facts: &Facts,
+    earlier: &Side<'_>,
+    later: &Side<'_>,
     a: &Interval,
     b: &Interval,
     extent: &Dim,
 ) -> Vec<(Interval, Interval, Dim)> {
-    match (packed(facts, a), packed(facts, b)) {
+    match (packed(earlier.facts, a), packed(later.facts, b)) {
         (Some(x), Some(y)) if x.table == y.table => {
-            let parts = facts.splits(&x.table).map_or_else(|| extent.clone(), |(parts, _)| parts.clone());
+            let splits = earlier.facts.splits(&x.table);
+            let parts = splits.map_or_else(|| extent.clone(), |(parts, _)| parts.clone());
             vec![(x.part, y.part, parts), (x.within, y.within, extent.clone())]
         }
         _ => vec![(a.clone(), b.clone(), extent.clone())],
@@ -232,7 +234,8 @@ fn earlier_tiles(
     let lo = (&touched.lo - offset).floor_div(a);
     let hi = (&touched.hi - offset).ceil_div(a);
     let lo = if later.facts.nonneg(&lo).is_yes() { lo } else { simplify(later.facts, &lo.max(zero)) };
-    let hi = if later.facts.le(&hi, p_extent).is_yes() {
+    let covered = later.facts.le(&(&touched.hi - offset), &(p_extent * a)).is_yes();
+    let hi = if covered || later.facts.le(&hi, p_extent).is_yes() {
         hi
     } else {
         simplify(later.facts, &hi.min(p_extent.clone()))

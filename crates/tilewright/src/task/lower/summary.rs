@@ -1,6 +1,7 @@
 //! What a function does with the memory of its parameters, for those who call it.
 
-use crate::block::{Function, Node, Program, ValueId, ValueType};
+use crate::block::{Function, Map, Node, Program, ValueId, ValueType};
+use crate::dim::Cond;
 use crate::tensor::{RepeatArgument, RepeatResult};
 use std::collections::BTreeMap;
 
@@ -71,8 +72,12 @@ fn summary(function: &Function, known: &[Summary]) -> Summary {
     for node in &function.body {
         match node {
             Node::Map(map) => {
+                let copied = as_copy(function, map);
                 for &id in &map.defines {
                     let place = match roots.alias(id) {
+                        None if copied.is_some() => {
+                            copied.map_or((Place::Fresh, id), |source| roots.of(source))
+                        }
                         Some(old) => {
                             roots.overwrite(old);
                             roots.of(old)
@@ -129,6 +134,31 @@ fn summary(function: &Function, known: &[Summary]) -> Summary {
         roots: found.iter().map(|(_, root)| *root).collect(),
         overwritten: roots.overwritten,
     }
+}
+
+/// The tensor that a map copies whole, if that is all it does. A copy is the same memory until one of the two is
+/// overwritten, so no task makes it before.
+pub(super) fn as_copy(function: &Function, map: &Map) -> Option<ValueId> {
+    let [target] = map.defines.as_slice() else { return None };
+    let mut map = map;
+    while let [Node::Map(inner)] = map.body.as_slice() {
+        map = inner;
+    }
+    let [Node::Load(load), Node::Store(store)] = map.body.as_slice() else { return None };
+    let tensor = |id: ValueId| match function.values.get(id.0 as usize).map(|value| &value.ty) {
+        Some(ValueType::Tensor { ty, alias: None }) => Some(ty),
+        _ => None,
+    };
+    let source = match function.values.get(load.source.0 as usize).map(|value| &value.ty) {
+        Some(ValueType::Tensor { ty, .. }) => ty,
+        _ => return None,
+    };
+    let same = store.item == load.result
+        && store.target == *target
+        && store.index == load.index
+        && load.when == Cond::True
+        && tensor(*target)? == source;
+    same.then_some(load.source)
 }
 
 /// The argument of a repeat whose memory a result takes over: a stack of slices that the function updates in place, or
