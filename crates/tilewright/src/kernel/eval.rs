@@ -71,7 +71,7 @@ struct Task {
 impl Runs for Bound {
     type Task<'a> = Task;
 
-    fn begin<'a>(&'a self, coordinates: &[(Symbol, i64)], _: &Memory) -> Task {
+    fn begin(&self, coordinates: &[(Symbol, i64)], _: &Memory) -> Task {
         let values: Vec<i64> = coordinates.iter().map(|(_, value)| *value).collect();
         let seed = match self.choice {
             Choice::Random(seed) => seed,
@@ -84,7 +84,7 @@ impl Runs for Bound {
         Task { running, random }
     }
 
-    fn prologue<'a>(&'a self, task: &mut Task, memory: &mut Memory) -> Result<(), Error> {
+    fn prologue(&self, task: &mut Task, memory: &mut Memory) -> Result<(), Error> {
         let Some(running) = &mut task.running else { return Ok(()) };
         let numerics = memory.numerics();
         let mut machine = Buffers { memory, refused: None };
@@ -101,12 +101,7 @@ impl Runs for Bound {
         }
     }
 
-    fn body<'a>(
-        &'a self,
-        task: &mut Task,
-        memory: &mut Memory,
-        events: &mut dyn Events,
-    ) -> Result<Outcome, Error> {
+    fn body(&self, task: &mut Task, memory: &mut Memory, events: &mut dyn Events) -> Result<Outcome, Error> {
         let Task { running: Some(running), random } = task else { return Ok(Outcome::Done) };
         let numerics = memory.numerics();
         let mut machine = Buffers { memory, refused: None };

@@ -1,6 +1,7 @@
 //! Runs of elements of one class: what a machine moves between tiles and buffers.
 
-use crate::tensor::{Array, Data, Scalar};
+use crate::tensor::eval::Numerics;
+use crate::tensor::{Array, DType, Data, Scalar};
 use std::ops::Range;
 
 /// Elements to be written.
@@ -122,4 +123,32 @@ pub(super) fn fill(array: &mut Array, positions: Range<usize>, value: Scalar) {
 #[inline(always)]
 pub(super) fn get(array: &Array, position: i64) -> Scalar {
     array.get(position as usize)
+}
+
+/// How a float is rounded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rounding {
+    None,
+    Single,
+    To(DType),
+}
+
+impl Rounding {
+    pub fn of(numerics: Numerics, dtype: DType) -> Rounding {
+        match (numerics, dtype) {
+            (Numerics::F64, _) | (Numerics::Own, DType::F64) => Rounding::None,
+            (Numerics::Own, DType::F32) => Rounding::Single,
+            (Numerics::Own, dtype) => Rounding::To(dtype),
+        }
+    }
+
+    /// The nearest value.
+    #[inline(always)]
+    pub fn apply(self, x: f64) -> f64 {
+        match self {
+            Rounding::None => x,
+            Rounding::Single => f64::from(x as f32),
+            Rounding::To(dtype) => dtype.round(Scalar::Float(x)).as_f64(),
+        }
+    }
 }

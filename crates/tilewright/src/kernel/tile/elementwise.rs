@@ -3,7 +3,7 @@
 use super::super::ir::{Argument, Tile, TileId};
 use super::access::{Lookup, Tables, empty};
 use super::compile::Scope;
-use super::elements::fill;
+use super::elements::{Rounding, fill};
 use super::space::{Bounds, Space, Tests, View};
 use super::{Frame, Machine, fault};
 use crate::dim::{Code, CondCode, Env, Symbol};
@@ -136,6 +136,7 @@ impl Pointwise {
         }
         let origins = self.origins(bounds, slots, &env)?;
         let dtype = result.dtype;
+        let rounding = Rounding::of(numerics, dtype);
         let slot = self.space.inner_slot();
         let mut lanes = [Lane::Constant(Scalar::Bool(false)); 3];
         if self.sources.len() > lanes.len() {
@@ -167,27 +168,27 @@ impl Pointwise {
             let lanes = &lanes[..self.sources.len()];
             let offset = self.result.offset(positions);
             let taken = |k: i64| !row.bits || bits[(k - row.lo) as usize];
-            if let (Data::Float(out), [Lane::Float(a, at, step)], false) = (&mut result.data, lanes, indexed)
+            if !indexed
+                && !row.bits
+                && let Data::Float(out) = &mut result.data
             {
-                for k in row.lo..row.hi {
-                    if taken(k) {
-                        let value = f(&[Scalar::Float(a[(at + k * step) as usize])]);
-                        out[(offset + k) as usize] = settle(numerics, dtype, value).as_f64();
+                let out = &mut out[(offset + row.lo) as usize..(offset + row.hi) as usize];
+                let round = |value: Scalar| rounding.apply(value.as_f64());
+                match lanes {
+                    [Lane::Float(a, at, step)] => {
+                        let mut x = strided(a, at + row.lo * step, *step);
+                        out.iter_mut().for_each(|out| *out = round(f(&[Scalar::Float(x())])));
+                        return Ok(());
                     }
-                }
-                return Ok(());
-            }
-            if let (Data::Float(out), [Lane::Float(a, at, step), Lane::Float(b, bt, btep)], false) =
-                (&mut result.data, lanes, indexed)
-            {
-                for k in row.lo..row.hi {
-                    if taken(k) {
-                        let (x, y) = (a[(at + k * step) as usize], b[(bt + k * btep) as usize]);
-                        let value = f(&[Scalar::Float(x), Scalar::Float(y)]);
-                        out[(offset + k) as usize] = settle(numerics, dtype, value).as_f64();
+                    [Lane::Float(a, at, step), Lane::Float(b, from, by)] => {
+                        let mut x = strided(a, at + row.lo * step, *step);
+                        let mut y = strided(b, from + row.lo * by, *by);
+                        out.iter_mut()
+                            .for_each(|out| *out = round(f(&[Scalar::Float(x()), Scalar::Float(y())])));
+                        return Ok(());
                     }
+                    _ => {}
                 }
-                return Ok(());
             }
             let first = slots[slot];
             let mut values = [Scalar::Bool(false); 3];
@@ -220,6 +221,17 @@ impl Pointwise {
             _ => Ok(0),
         };
         self.sources.iter().map(origin).collect()
+    }
+}
+
+/// The elements `at`, `at + step`, … one after the other; they lie inside.
+#[inline(always)]
+fn strided(from: &[f64], at: i64, step: i64) -> impl FnMut() -> f64 {
+    let mut at = at;
+    move || {
+        let value = from[at as usize];
+        at += step;
+        value
     }
 }
 

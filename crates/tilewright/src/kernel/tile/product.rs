@@ -3,7 +3,7 @@
 use super::super::ir::{Mask, Tile, TileId};
 use super::access::{Tables, empty};
 use super::compile::Scope;
-use super::elements::get;
+use super::elements::{Rounding, get};
 use super::elementwise::settle;
 use super::space::{Bounds, Space, Tests, View};
 use super::{Frame, Machine, TileData};
@@ -59,14 +59,6 @@ pub(super) struct Contraction {
 struct Arithmetic {
     mul: &'static Elementwise,
     add: &'static Elementwise,
-}
-
-/// How a float is rounded.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Rounding {
-    None,
-    Single,
-    To(DType),
 }
 
 impl Contraction {
@@ -344,16 +336,6 @@ impl Arithmetic {
         match (elementwise::find("mul"), elementwise::find("add")) {
             (Some(mul), Some(add)) => Ok(Arithmetic { mul, add }),
             _ => Err(Error::Bug { stage: "kernel", message: "there is no `mul` or no `add`".into() }),
-        }
-    }
-}
-
-impl Rounding {
-    fn of(numerics: Numerics, dtype: DType) -> Rounding {
-        match (numerics, dtype) {
-            (Numerics::F64, _) | (Numerics::Own, DType::F64) => Rounding::None,
-            (Numerics::Own, DType::F32) => Rounding::Single,
-            (Numerics::Own, dtype) => Rounding::To(dtype),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::super::ir::{Mask, TileId};
 use super::access::{Tables, empty};
 use super::compile::Scope;
-use super::elements::{fill, get};
+use super::elements::{Rounding, fill, get};
 use super::elementwise::settle;
 use super::space::{Space, Tests, View};
 use super::{Frame, Machine, fault};
@@ -112,6 +112,7 @@ impl Reduction {
         let step = self.argument.strides[inner];
         let absorb = self.monoid.absorb;
         let positional = self.state.len() > 1;
+        let rounding = state.first().map_or(Rounding::None, |tile| Rounding::of(numerics, tile.dtype));
         let mut components = [Scalar::Bool(false); MAX_COMPONENTS];
         let components = &mut components[..self.state.len()];
         self.space.walk(bounds, slots, |slots, positions| {
@@ -125,6 +126,28 @@ impl Reduction {
             let place = |c: usize, k: i64| {
                 origins[c] + self.state[c].offset(positions) + k * self.state[c].strides[inner]
             };
+            if let ([state], Data::Float(values)) = (&mut *state, &argument.data)
+                && let Data::Float(out) = &mut state.data
+            {
+                let (base, by) = (place(0, 0), self.state[0].strides[inner]);
+                let taken = |k: i64| !row.bits || bits[(k - row.lo) as usize];
+                let more = |sum: f64, k: i64| {
+                    let mut sum = [Scalar::Float(sum)];
+                    absorb(&mut sum, Scalar::Float(values[(from + k * step) as usize]), 0);
+                    rounding.apply(sum[0].as_f64())
+                };
+                if reduced {
+                    let start = out[base as usize];
+                    let taken = (row.lo..row.hi).filter(|k| taken(*k));
+                    out[base as usize] = taken.fold(start, more);
+                } else {
+                    for k in (row.lo..row.hi).filter(|k| taken(*k)) {
+                        let sum = &mut out[(base + k * by) as usize];
+                        *sum = more(*sum, k);
+                    }
+                }
+                return Ok(());
+            }
             if reduced {
                 for (c, component) in components.iter_mut().enumerate() {
                     *component = get(&state[c], place(c, 0));
