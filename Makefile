@@ -22,4 +22,5 @@ test: lint
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps -q
 
 fuzz: setup
+	TILEWRIGHT_GGUF_FILES=1000000 $(CARGO) test --release -p tilewright-models --test gguf_fuzz -- --nocapture
 	TILEWRIGHT_PROGRAMS=5000 $(CARGO) test --release -p tilewright-cli --test generated -- --nocapture
