@@ -87,7 +87,8 @@ impl Stages {
         // Each body becomes code over tiles.
         let kernel = kernel::lower::lower(&task, target, journal)?;
         if verify {
-            kernel::verify::verify(&kernel, target).map_err(|violation| bug("kernel", violation.to_string()))?;
+            kernel::verify::verify(&kernel, target)
+                .map_err(|violation| bug("kernel", violation.to_string()))?;
         }
 
         Ok(Stages { tensor, block, task, kernel: Arc::new(kernel) })

@@ -135,7 +135,6 @@ const CHANGES: &[Change] = &[
     (PIPELINE, "s = fill 0.0", "s = and a b", Reason::Type),
     (PIPELINE, "tile b: ", "tile x: f32\n  tile b: ", Reason::Name),
     // Memory.
-    (PIPELINE, "store s -> y[i]", "store s -> y[i + 1]", Reason::Task(task::verify::Reason::Bounds)),
     (PIPELINE, "store s -> y[i]", "store s -> x[0, i]", Reason::Task(task::verify::Reason::Undeclared)),
 ];
 

@@ -105,7 +105,8 @@ impl Lowering<'_> {
         let mut depends: Vec<Vec<usize>> =
             (0..nest.axes.len()).map(|k| storage::depends_on(&ty, k, &self.facts)).collect();
         for (depends, room) in depends.iter_mut().zip(&windows) {
-            let names = (0..nest.rank).filter(|&i| room.as_ref().is_some_and(|r| r.mentions(&nest.axes[i].name)));
+            let names =
+                (0..nest.rank).filter(|&i| room.as_ref().is_some_and(|r| r.mentions(&nest.axes[i].name)));
             depends.extend(names);
         }
         let limit = |k: usize| self.facts.interval(&storage::bound(&ty, k, &self.facts)?).hi;
@@ -186,7 +187,9 @@ impl Lowering<'_> {
                 return Err(Error::Unsupported {
                     place: self.place(node),
                     what: format!("writing from position `{position}`, which may be negative,"),
-                    instead: "a fact such as `elements 0..=N` on the tensor that gives it says that it is not".into(),
+                    instead:
+                        "a fact such as `elements 0..=N` on the tensor that gives it says that it is not"
+                            .into(),
                 });
             }
             if !self.facts.le(&(&position + &nest.axes[k].extent), &axis.extent).is_yes() {

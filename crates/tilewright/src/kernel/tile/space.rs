@@ -135,10 +135,6 @@ impl Space {
             space.axes.push(Axis { start: constant(0)?, size: 1, end: Some(constant(1)?) });
         }
         let mut tests = Tests::default();
-        for (range, _) in &ranges {
-            tests.tables.extend(range.start.tables());
-            tests.tables.extend(range.end.tables());
-        }
         for (end, visible) in &ends {
             tests.add(end, visible, space.inner, scope)?;
         }
