@@ -63,6 +63,7 @@ impl Levels {
         round_trip("tensor", program, |text| tensor::text::parse("round_trip.tensor", text))?;
         let block = block::lower::lower(program, target, &mut journal)
             .map_err(|error| failure("block", "lower", error))?;
+        block::verify::verify(&block).map_err(|violation| failure("block", "verify", violation))?;
         round_trip("block", &block, |text| block::text::parse("round_trip.block", text))?;
         Ok(Levels { tensor: program.clone(), block, journal })
     }

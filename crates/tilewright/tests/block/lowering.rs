@@ -63,12 +63,13 @@ fn products() {
         &[("B", 1), ("M", 5), ("N", 67), ("K", 300)],
     ];
     agree(
-        "program p(a: bf16[B, M, K], b: bf16[B, N, K]) -> bf16[B, M, N], f32[M, N]
+        "program p(a: bf16[B, M, K], b: bf16[B, N, K]) -> bf16[B, M, N], f32[M, N], f32[B, M, K]
          where B in 0..=64, M in 0..=4096, N in 0..=4096, K in 0..=4096
          {
            c = contract a[i, m, k] b[i, n, k] -> [B: i, M: m, N: n]
            d = contract a[i, m, k] b[i, n, k] to f32 where k <= m + n -> [M: m, N: n]
-           return c, d
+           e = contract a[i, m, k] a[i, m, k] accumulate f64 to f32 -> [B: i, M: m, K: k]
+           return c, d, e
          }",
         sizes,
     );

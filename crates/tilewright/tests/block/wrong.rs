@@ -103,6 +103,7 @@ fn ranges_and_types() {
     assert_eq!(changed("e: f32{", "e: f64{"), Reason::DType);
     assert_eq!(changed("b: f32 = add a a", "b: bool = eq a a"), Reason::DType);
     assert_eq!(changed("b: f32 = add a a", "b: f32 = add a 2"), Reason::DType);
+    assert_eq!(changed("b: f32 = add a a", "b: i32 = add a a"), Reason::DType);
     assert_eq!(changed("b: f32 = add a a", "b: f32{i: 8*i_block +: 8 < S} = add a a"), Reason::Labels);
     assert_eq!(
         changed("g: f32, place: i32 = reduce argmax f", "g: f32, place: f32 = reduce argmax f"),

@@ -19,6 +19,7 @@ use crate::dim::{Dim, Symbol};
 use crate::error::Error;
 use crate::journal::{Journal, Kind};
 use crate::schedule::{NearItem, NestAxis, NestKind};
+use crate::tensor::elementwise::TypeRule;
 use crate::tensor::nest::{Expr, Nest};
 use crate::tensor::{
     self, DType, Elementwise, Monoid, Op, TensorType, elementwise, meaning, monoid, storage,
@@ -315,6 +316,12 @@ impl Body<'_, '_> {
         dtype: DType,
         more: &BTreeSet<usize>,
     ) -> Term {
+        let arithmetic = matches!(function.types, TypeRule::Float | TypeRule::Int | TypeRule::Number);
+        let widened = terms.into_iter().map(|term| match term.dtype {
+            Some(own) if arithmetic && widens(own, dtype) => self.widened(term, dtype),
+            _ => term,
+        });
+        let terms: Vec<Term> = widened.collect();
         let mut axes = more.clone();
         terms.iter().for_each(|term| axes.extend(&term.axes));
         let depth = self.depth_of(&axes);
@@ -323,6 +330,14 @@ impl Body<'_, '_> {
         let arguments = terms.into_iter().map(|term| term.argument).collect();
         self.push(depth, Node::Compute(Compute { function, arguments, result }));
         Term { argument: Argument::Item(result), dtype: Some(dtype), axes }
+    }
+
+    /// A term in a wider type.
+    fn widened(&mut self, term: Term, dtype: DType) -> Term {
+        match elementwise::find("cast") {
+            Some(cast) => self.compute(cast, vec![term], dtype, &BTreeSet::new()),
+            None => term,
+        }
     }
 
     /// A term as an item of type `dtype` along the first `count` axes.
@@ -472,4 +487,10 @@ impl Body<'_, '_> {
             .next()
             .ok_or_else(|| Error::Bug { stage: "block", message: "an empty nest".to_string() })
     }
+}
+
+/// Whether every value of type `from` is one of the wider type `to`, both floats or both integers.
+fn widens(from: DType, to: DType) -> bool {
+    let is_one_class = (from.is_float(), from.is_int()) == (to.is_float(), to.is_int());
+    is_one_class && from != DType::Bool && from.bytes() < to.bytes()
 }

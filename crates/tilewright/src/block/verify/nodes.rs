@@ -13,6 +13,10 @@ fn labels(ty: &ItemType) -> Vec<Symbol> {
     ty.ranges.iter().map(|range| range.label.clone()).collect()
 }
 
+fn same_class(a: DType, b: DType) -> bool {
+    (a.is_float(), a.is_int()) == (b.is_float(), b.is_int())
+}
+
 impl<'a> Checker<'a> {
     /// Nodes of a map's body, in order.
     pub fn nodes(&mut self, nodes: &[Node]) -> Outcome {
@@ -266,8 +270,7 @@ impl<'a> Checker<'a> {
         let mut types = contract.arguments.iter().map(|id| self.item(*id)).collect::<Outcome<Vec<_>>>()?;
         let into = contract.into.map(|id| self.item(id)).transpose()?;
         let result = self.define_item(contract.result)?;
-        let class = |dtype: DType| (dtype.is_float(), dtype.is_int());
-        if result.dtype == DType::Bool || types.iter().any(|ty| class(ty.dtype) != class(result.dtype)) {
+        if result.dtype == DType::Bool || types.iter().any(|ty| !same_class(ty.dtype, result.dtype)) {
             return self.fail(
                 Reason::DType,
                 format!("a contraction of these factors does not give {}", result.dtype),
@@ -313,10 +316,12 @@ pub(crate) fn elementwise_types<V>(
     if !fits {
         return Err(format!("`{}` does not give {result}", function.name));
     }
+    // Arithmetic takes its arguments as they are, and rounds once, to the type of the result.
+    let mixed = matches!(function.types, TypeRule::Float | TypeRule::Int | TypeRule::Number);
     for (k, (argument, dtype)) in arguments.iter().zip(types).enumerate() {
         let wanted = if function.types == TypeRule::Select && k == 0 { DType::Bool } else { shared };
         let fits = match (argument, dtype) {
-            (_, Some(dtype)) => *dtype == wanted,
+            (_, Some(dtype)) => *dtype == wanted || (mixed && same_class(*dtype, wanted)),
             (Argument::Literal(Scalar::Float(_)), _) => wanted.is_float(),
             (Argument::Literal(Scalar::Int(_)) | Argument::Index(_), _) => wanted.is_int(),
             (Argument::Literal(Scalar::Bool(_)) | Argument::Holds(_), _) => wanted == DType::Bool,
