@@ -222,6 +222,13 @@ pub static TABLE: &[Elementwise] = &[
         doc: "the natural logarithm; NaN below 0",
     },
     Elementwise {
+        name: "log1p",
+        arity: 1,
+        types: TypeRule::Float,
+        eval: |a, _| Scalar::Float(map(a, libm::log1p)),
+        doc: "log(1 + a), exact near 0; NaN below -1",
+    },
+    Elementwise {
         name: "sqrt",
         arity: 1,
         types: TypeRule::Float,

@@ -142,7 +142,25 @@ pub static TABLE: &[Monoid] = &[
         rounds: false,
         doc: "the first position of the least, in row-major order of the reduced axes; -1 if empty",
     },
+    Monoid {
+        name: "any",
+        state: |dtype, _| vec![dtype],
+        identity: |_| vec![Scalar::Bool(false)],
+        absorb: |state, value, _| either(state, value),
+        combine: |state, later| later.iter().take(1).for_each(|value| either(state, *value)),
+        result: 0,
+        result_type: |dtype| dtype,
+        accepts: |dtype| dtype == DType::Bool,
+        rounds: false,
+        doc: "whether one is true; false if empty",
+    },
 ];
+
+fn either(state: &mut [Scalar], value: Scalar) {
+    if let Some(any) = state.first_mut() {
+        *any = Scalar::Bool(any.as_bool() || value.as_bool());
+    }
+}
 
 fn is_number(dtype: DType) -> bool {
     dtype.is_float() || dtype.is_int()
