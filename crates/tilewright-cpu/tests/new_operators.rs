@@ -29,8 +29,12 @@ fn any_and_log1p_run_through_every_level() -> Result<(), Error> {
         }
         let x = HostTensor::from_f32(vec![3, columns], &values)?;
         let plan = executable.plan(&executable.sizes([("x", &x)])?, BTreeMap::new())?;
-        let outputs =
-            executable.run(&plan, &Weights::default(), Arguments::new().input("x", &x), &Control::default())?;
+        let outputs = executable.run(
+            &plan,
+            &Weights::default(),
+            Arguments::new().input("x", &x),
+            &Control::default(),
+        )?;
         assert_eq!(outputs[0].dtype(), DType::Bool);
         assert_eq!(outputs[0].bytes(), [0, u8::from(columns > 0), 0]);
         let first = outputs[1].to_f32().first().copied();

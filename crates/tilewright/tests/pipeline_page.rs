@@ -9,8 +9,10 @@ const PROGRAM: &str = include_str!("../../../programs/rmsnorm_matmul.tensor");
 
 #[test]
 fn every_part_of_the_page_is_what_the_compiler_prints() {
-    let program = tensor::text::parse("rmsnorm_matmul.tensor", PROGRAM).unwrap_or_else(|error| panic!("{error}"));
-    let stages = Stages::lower(program, &Target::portable(), true, &mut Journal::new()).expect("a program that lowers");
+    let program =
+        tensor::text::parse("rmsnorm_matmul.tensor", PROGRAM).unwrap_or_else(|error| panic!("{error}"));
+    let stages = Stages::lower(program, &Target::portable(), true, &mut Journal::new())
+        .expect("a program that lowers");
     let levels = [
         ("tensor", stages.tensor.to_string()),
         ("block", stages.block.to_string()),
@@ -25,7 +27,10 @@ fn every_part_of_the_page_is_what_the_compiler_prints() {
             .collect();
         assert!(!parts.is_empty(), "the page shows nothing of the {level} level");
         for part in parts {
-            assert!(text.contains(part), "the page shows of the {level} level\n{part}\nthe compiler prints\n{text}");
+            assert!(
+                text.contains(part),
+                "the page shows of the {level} level\n{part}\nthe compiler prints\n{text}"
+            );
         }
     }
 }
