@@ -24,6 +24,7 @@ pub mod block;
 pub mod compile;
 pub mod dim;
 pub mod error;
+pub mod executable;
 pub mod host;
 pub mod interpreter;
 pub mod journal;
@@ -35,8 +36,9 @@ pub mod task;
 pub mod tensor;
 pub mod text;
 
-pub use compile::{Arguments, Executable, Options, Plan, Weights, compile};
+pub use compile::{Options, compile};
 pub use error::Error;
+pub use executable::{Arguments, Executable, Plan, Weights};
 pub use host::HostTensor;
 pub use runtime::Control;
 pub use target::Target;
