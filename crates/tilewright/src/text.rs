@@ -119,6 +119,8 @@ pub enum Token<'a> {
     Ident(&'a str),
     /// A decimal integer without sign.
     Int(i64),
+    /// 2^63, the one integer that only its negative is.
+    Least,
     /// A decimal number with a fraction or an exponent, without sign.
     Float(f64),
     /// What stands between double quotes; there are no escapes.
@@ -134,6 +136,7 @@ impl fmt::Display for Token<'_> {
         match self {
             Token::Ident(s) => write!(f, "`{s}`"),
             Token::Int(v) => write!(f, "`{v}`"),
+            Token::Least => write!(f, "`{LEAST}`"),
             Token::Float(v) => write!(f, "`{}`", format_float(*v)),
             Token::Str(s) => write!(f, "`\"{s}\"`"),
             Token::Punct(s) => write!(f, "`{s}`"),
@@ -141,6 +144,9 @@ impl fmt::Display for Token<'_> {
         }
     }
 }
+
+/// The digits of [`Token::Least`].
+const LEAST: &str = "9223372036854775808";
 
 /// All punctuation; a longer one stands before its prefixes.
 const PUNCTUATION: [&str; 32] = [
@@ -195,6 +201,9 @@ fn token(s: &str) -> Result<(Token<'_>, usize), (String, usize)> {
         let (length, float) = number_length(s);
         let out_of_range = || (format!("`{}` is out of range", &s[..length]), length);
         if !float {
+            if &s[..length] == LEAST {
+                return Ok((Token::Least, length));
+            }
             let value = s[..length].parse().map_err(|_| out_of_range())?;
             return Ok((Token::Int(value), length));
         }
@@ -306,6 +315,11 @@ impl<'a> Parser<'a> {
         self.lexed(0).new_line
     }
 
+    /// The error that the next token, a number, is beyond 64 bits.
+    pub fn out_of_range(&self) -> Error {
+        self.error(self.span(), format!("{} is out of range", self.peek()))
+    }
+
     /// Whether nothing is left.
     pub fn is_end(&self) -> bool {
         self.peek() == Token::End
@@ -346,9 +360,14 @@ impl<'a> Parser<'a> {
     /// Takes an integer with an optional `-`.
     pub fn integer(&mut self, what: &str) -> Result<(i64, Span), Error> {
         let minus = usize::from(self.at("-"));
-        let Token::Int(value) = self.peek_at(minus) else { return Err(self.expected(what)) };
-        let span = self.take_signed(minus);
-        Ok((if minus == 1 { -value } else { value }, span))
+        let value = match self.peek_at(minus) {
+            Token::Int(value) if minus == 1 => -value,
+            Token::Int(value) => value,
+            Token::Least if minus == 1 => i64::MIN,
+            Token::Least => return Err(self.out_of_range()),
+            _ => return Err(self.expected(what)),
+        };
+        Ok((value, self.take_signed(minus)))
     }
 
     /// Takes a number: an integer, a float, `inf` or `nan`, with an optional `-`.
@@ -356,6 +375,7 @@ impl<'a> Parser<'a> {
         let minus = usize::from(self.at("-"));
         let value = match self.peek_at(minus) {
             Token::Int(value) => value as f64,
+            Token::Least => -(i64::MIN as f64),
             Token::Float(value) => value,
             Token::Ident("inf") => f64::INFINITY,
             Token::Ident("nan") => f64::NAN,

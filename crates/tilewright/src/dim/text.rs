@@ -58,6 +58,7 @@ fn unary(p: &mut Parser<'_>) -> Result<Dim, Error> {
             p.next();
             Ok(Dim::constant(value))
         }
+        Token::Least => Err(p.out_of_range()),
         Token::Punct("(") => {
             p.next();
             let dim = p.nested(parse_dim)?;

@@ -84,6 +84,7 @@ fn numbers_of_all_kinds() {
     a = mul a 1e-300
     b = fill -9223372036854775807
     b = add b -1
+    b = max b -9223372036854775808
     c = fill true
     c = and c false
     a = select c -2.5 inf

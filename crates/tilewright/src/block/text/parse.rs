@@ -331,7 +331,7 @@ impl<'a> Reader<'a> {
     fn argument(&mut self, p: &mut Parser<'_>) -> Result<Argument, Error> {
         let minus = usize::from(p.at("-"));
         match p.peek_at(minus) {
-            Token::Int(_) => Ok(Argument::Literal(Scalar::Int(p.integer("a number")?.0))),
+            Token::Int(_) | Token::Least => Ok(Argument::Literal(Scalar::Int(p.integer("a number")?.0))),
             Token::Float(_) | Token::Ident("inf" | "nan") => {
                 Ok(Argument::Literal(Scalar::Float(p.number("a number")?.0)))
             }

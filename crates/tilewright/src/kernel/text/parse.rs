@@ -71,7 +71,7 @@ fn range(p: &mut Parser<'_>) -> Result<Range, Error> {
 
 fn scalar(p: &mut Parser<'_>) -> Result<Scalar, Error> {
     match p.peek_at(usize::from(p.at("-"))) {
-        Token::Int(_) => Ok(Scalar::Int(p.integer("a number")?.0)),
+        Token::Int(_) | Token::Least => Ok(Scalar::Int(p.integer("a number")?.0)),
         Token::Ident("true") if p.eat("true") => Ok(Scalar::Bool(true)),
         Token::Ident("false") if p.eat("false") => Ok(Scalar::Bool(false)),
         _ => Ok(Scalar::Float(p.number("a number")?.0)),

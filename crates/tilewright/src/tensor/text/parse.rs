@@ -266,7 +266,9 @@ fn operand(p: &mut Parser<'_>, keywords: &[&str]) -> Result<Option<Spanned<Opera
             p.expect(")")?;
             OperandSyntax::Dim(dim)
         }
-        Token::Int(_) | Token::Float(_) | Token::Punct("-") => OperandSyntax::Literal(scalar(p)?),
+        Token::Int(_) | Token::Least | Token::Float(_) | Token::Punct("-") => {
+            OperandSyntax::Literal(scalar(p)?)
+        }
         Token::Ident("inf" | "nan" | "true" | "false") => OperandSyntax::Literal(scalar(p)?),
         Token::Ident(word) if !is_reserved(word) && !keywords.contains(&word) => {
             p.next();
@@ -289,6 +291,8 @@ fn scalar(p: &mut Parser<'_>) -> Result<Scalar> {
     let minus = p.eat("-");
     let value = match p.peek() {
         Token::Int(value) => Scalar::Int(if minus { -value } else { value }),
+        Token::Least if minus => Scalar::Int(i64::MIN),
+        Token::Least => return Err(p.out_of_range()),
         Token::Float(value) => Scalar::Float(if minus { -value } else { value }),
         Token::Ident("inf") => Scalar::Float(if minus { f64::NEG_INFINITY } else { f64::INFINITY }),
         Token::Ident("nan") => Scalar::Float(f64::NAN),
