@@ -186,3 +186,51 @@ fn a_wrong_shape_is_named() -> Result<(), Error> {
     assert_eq!(unknown, "y: no parameter has this name; there are x");
     Ok(())
 }
+
+#[test]
+fn a_run_that_cannot_go_on_is_given_up_and_the_pool_lives() -> Result<(), Error> {
+    use tilewright::runtime::{Loaded, Memory, Runtime, Slot};
+    use tilewright::task::Plan;
+
+    let runtime = Portable::new(2);
+    let options = Options { runtime: Arc::new(runtime.clone()), ..Options::default() };
+    let program = tensor::text::parse("softmax.tensor", SOFTMAX)?;
+    let executable = compile(&program, &Target::portable(), &options)?;
+
+    let mut wrong = (*executable.stages().kernel).clone();
+    let event = &mut wrong.tasks.events[0];
+    event.wait = event.wait.clone() + 1;
+    let wrong = Arc::new(wrong);
+    let plan = Plan::new(&wrong.tasks, &sizes(&[("R", 70), ("C", 3)]), &())?;
+    let x = HostTensor::zeros(tensor::DType::F32, vec![70, 3])?;
+    let mut y = x.clone();
+    let mut control = Control::default();
+    control.watchdog = std::time::Duration::from_millis(200);
+    let mut memory = Memory { slots: vec![Slot::Read(&x), Slot::Write(&mut y)] };
+    let loaded: Arc<dyn Loaded> = runtime.load(&wrong)?;
+    let outcome = loaded.run(&plan, &mut memory, &control);
+    let Err(Error::Stuck { state, .. }) = outcome else { panic!("{outcome:?}") };
+    assert!(state.contains("of 2 notifies"), "{state}");
+
+    assert!(error_at(&executable, &[("R", 70), ("C", 3)]) < 1e-6);
+    Ok(())
+}
+
+#[test]
+fn a_run_is_cancelled_from_another_thread() -> Result<(), Error> {
+    let executable = build(SOFTMAX, 2);
+    let plan = executable.plan(&sizes(&[("R", 16384), ("C", 1000)]), BTreeMap::new())?;
+    let x = HostTensor::zeros(tensor::DType::F32, vec![16384, 1000])?;
+    let control = Control::default();
+    let canceller = {
+        let control = control.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            control.cancel();
+        })
+    };
+    let outcome = executable.run(&plan, &Weights::default(), Arguments::new().input("x", &x), &control);
+    assert_eq!(outcome, Err(Error::Cancelled));
+    canceller.join().expect("no panic");
+    Ok(())
+}
