@@ -378,6 +378,43 @@ fn an_update_waits_for_the_readers_of_what_it_overwrites() {
 }
 
 #[test]
+fn what_an_update_reads_of_its_own_cache_is_read_before() {
+    let source = "program shift(c: state f32[S]) -> f32[S]
+    where S in 0..=1024
+    {
+      c2 = update c c at 1 over S
+      return c2
+    }";
+    let program = check_tensor(source, &[(&[("S", 0)], &[]), (&[("S", 5)], &[]), (&[("S", 600)], &[])]);
+    assert!(program.families.len() >= 2, "{}", task::text::print(&program));
+}
+
+#[test]
+fn a_store_never_leaves_its_tensor() {
+    let blocks = parse_block(
+        "program place(c: state f32[C, D], x: f32[S, D])
+        where C in 0..=64, S in 0..=64, D in 0..=8, p in -64..=64
+        {
+          y: f32[C, D] overwrites c = map m in ceildiv(S, 4) parallel {
+            a: f32{i: 4*m +: 4 < S, d: 0 +: 8 < D} = load x[i, d]
+            store a -> y[i + p, d]
+          }
+          return y
+        }",
+    );
+    check(
+        &blocks,
+        &[
+            (&[("C", 7), ("S", 9), ("D", 2), ("p", -3)], &[]),
+            (&[("C", 7), ("S", 9), ("D", 2), ("p", 3)], &[]),
+            (&[("C", 20), ("S", 9), ("D", 1), ("p", 5)], &[]),
+            (&[("C", 7), ("S", 9), ("D", 1), ("p", -20)], &[]),
+            (&[("C", 0), ("S", 9), ("D", 1), ("p", 0)], &[]),
+        ],
+    );
+}
+
+#[test]
 fn arguments_that_a_function_updates_are_the_callers_still() {
     let source = "fn touch(c: f32[S], d: f32[S]) -> f32[S], f32[S] {
       c2 = update c d at 1 over S

@@ -163,7 +163,7 @@ impl Bounder<'_> {
             return Some(if upper { total.clone() } else { Dim::constant(0) });
         }
         let inner = (0..count).rev().find(|&k| dim.mentions(&self.vars[k].name));
-        if inner.is_none() && !(self.tables_go && !dim.tables().is_empty()) {
+        if inner.is_none() && self.tables_stay(dim) {
             return Some(dim.clone());
         }
         if let Some(k) = inner {
@@ -211,7 +211,11 @@ impl Bounder<'_> {
 
     fn stays(&self, dim: &Dim, count: usize) -> bool {
         let moves = (0..count).any(|k| dim.mentions(&self.vars[k].name));
-        !moves && !(self.tables_go && !dim.tables().is_empty())
+        !moves && self.tables_stay(dim)
+    }
+
+    fn tables_stay(&self, dim: &Dim) -> bool {
+        !self.tables_go || dim.tables().is_empty()
     }
 
     fn atom(&self, atom: &Atom, upper: bool, count: usize) -> Option<Dim> {

@@ -5,14 +5,15 @@
 
 use super::body::{self, BodyBuilder};
 use super::dims::{Bounder, Var, of_atom, rebuild};
-use super::summary::{Place, Summary, as_copy, in_place, summaries};
-use crate::block::{self, Function, Map, Node, Order, Program, Repeat, ValueId, ValueType};
+use super::summary::{Place, Summary, as_copy, summaries};
+use super::visit;
+use crate::block::{self, Function, Map, Node, Order, Program, ValueId, ValueType};
 use crate::dim::{Atom, Cond, Dim, Facts, Symbol};
 use crate::error::Error;
 use crate::journal::{Journal, Kind as Entry};
 use crate::task::ir::{Body, FamilyId, Step};
 use crate::tensor::storage::Storage;
-use crate::tensor::{DType, ParamKind, RepeatArgument, RepeatResult, TensorType};
+use crate::tensor::{DType, ParamKind, TensorType};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a buffer is, before outputs are chosen and memory is laid out.
@@ -60,11 +61,11 @@ pub(super) struct View {
 }
 
 impl View {
-    fn whole(buffer: usize) -> View {
+    pub fn whole(buffer: usize) -> View {
         View { buffer, leading: Vec::new() }
     }
 
-    fn at(&self, index: Dim) -> View {
+    pub fn at(&self, index: Dim) -> View {
         View { buffer: self.buffer, leading: self.leading.iter().cloned().chain([index]).collect() }
     }
 
@@ -99,7 +100,7 @@ pub(super) struct Frame<'a> {
     /// The views of integer tensors by name.
     pub tables: BTreeMap<Symbol, View>,
     /// Where the memory of a value shall be.
-    wanted: BTreeMap<ValueId, View>,
+    pub wanted: BTreeMap<ValueId, View>,
     /// The last node that names a tensor; past all nodes for a result.
     last_use: BTreeMap<ValueId, usize>,
 }
@@ -119,9 +120,9 @@ pub(super) struct Flattener<'a> {
     depth: usize,
     /// Every size, and every label and coordinate of functions other than the program itself.
     pub used_names: BTreeSet<Symbol>,
-    repeats: Vec<(usize, Symbol, Dim)>,
-    repeat_count: usize,
-    steps: Vec<Step>,
+    pub repeats: Vec<(usize, Symbol, Dim)>,
+    pub repeat_count: usize,
+    pub steps: Vec<Step>,
     journal: &'a mut Journal,
 }
 
@@ -153,7 +154,7 @@ pub(super) fn flatten(program: &Program, journal: &mut Journal) -> Result<Flat, 
         family_names: BTreeSet::new(),
         main_names: main.values.iter().map(|value| value.name.clone()).collect(),
         depth: 0,
-        used_names: body::names(program),
+        used_names: visit::names(program),
         repeats: Vec::new(),
         repeat_count: 0,
         steps: Vec::new(),
@@ -210,7 +211,7 @@ impl<'a> Flattener<'a> {
     }
 
     /// A new buffer with the contents of a view.
-    fn copy_of(&mut self, view: &View, name: &Symbol, why: &str) -> Result<View, Error> {
+    pub fn copy_of(&mut self, view: &View, name: &Symbol, why: &str) -> Result<View, Error> {
         let source = &self.buffers[view.buffer];
         let extents = source.extents.get(view.leading.len()..).unwrap_or_default().to_vec();
         let made = self.allocate(name, source.dtype, extents);
@@ -218,7 +219,7 @@ impl<'a> Flattener<'a> {
         Ok(made)
     }
 
-    fn copy(&mut self, from: &View, to: &View, why: &str) -> Result<(), Error> {
+    pub fn copy(&mut self, from: &View, to: &View, why: &str) -> Result<(), Error> {
         let name = Symbol::from(format!("copy_{}", self.buffers[to.buffer].name));
         self.journal.record("task", Entry::Noted, name.to_string(), why);
         let (coordinates, body) = body::copy(self, from, to);
@@ -226,7 +227,7 @@ impl<'a> Flattener<'a> {
         Ok(())
     }
 
-    fn allocate(&mut self, name: &Symbol, dtype: DType, extents: Vec<Dim>) -> View {
+    pub fn allocate(&mut self, name: &Symbol, dtype: DType, extents: Vec<Dim>) -> View {
         let name = if self.depth > 1 && self.main_names.contains(name) {
             let mut taken: BTreeSet<Symbol> = self.buffer_names.union(&self.main_names).cloned().collect();
             fresh(&mut taken, name)
@@ -258,7 +259,7 @@ impl<'a> Flattener<'a> {
     }
 
     /// Emits what a function does; `args` are its parameters.
-    fn function(
+    pub fn function(
         &mut self,
         function: &'a Function,
         args: Vec<View>,
@@ -273,7 +274,7 @@ impl<'a> Flattener<'a> {
             )));
         }
         self.depth += 1;
-        let last_use = body::last_uses(function);
+        let last_use = visit::last_uses(function);
         let mut frame = Frame { function, views: BTreeMap::new(), tables: BTreeMap::new(), wanted, last_use };
         for (param, view) in function.params.iter().zip(args) {
             self.define(&mut frame, param.value, view)?;
@@ -291,7 +292,7 @@ impl<'a> Flattener<'a> {
         function.results.iter().map(|id| frame.view(*id).cloned()).collect()
     }
 
-    fn define(&self, frame: &mut Frame<'_>, id: ValueId, view: View) -> Result<(), Error> {
+    pub fn define(&self, frame: &mut Frame<'_>, id: ValueId, view: View) -> Result<(), Error> {
         let (name, ty) = frame.tensor(id)?;
         if ty.dtype.is_int() {
             frame.tables.insert(name.clone(), view.clone());
@@ -332,7 +333,7 @@ impl<'a> Flattener<'a> {
     }
 
     /// The memory of a value that a node defines: where it is wanted, or new.
-    fn place(&mut self, frame: &Frame<'_>, id: ValueId) -> Result<View, Error> {
+    pub fn place(&mut self, frame: &Frame<'_>, id: ValueId) -> Result<View, Error> {
         if let Some(view) = frame.wanted.get(&id) {
             return Ok(view.clone());
         }
@@ -467,7 +468,7 @@ impl<'a> Flattener<'a> {
         Ok(())
     }
 
-    fn callee(&self, id: crate::tensor::FunctionId) -> Result<(&'a Function, Summary), Error> {
+    pub fn callee(&self, id: crate::tensor::FunctionId) -> Result<(&'a Function, Summary), Error> {
         let at = id.0 as usize;
         match (self.program.functions.get(at), self.summaries.get(at)) {
             (Some(function), Some(summary)) => Ok((function, summary.clone())),
@@ -476,7 +477,7 @@ impl<'a> Flattener<'a> {
     }
 
     /// The view of an argument that the callee overwrites if `overwritten`: a copy where the caller's is still wanted.
-    fn argument(
+    pub fn argument(
         &mut self,
         frame: &Frame<'_>,
         position: usize,
@@ -497,7 +498,7 @@ impl<'a> Flattener<'a> {
         let (function, summary) = self.callee(call.function)?;
         let mut args = Vec::new();
         for (k, &id) in call.arguments.iter().enumerate() {
-            let others: Vec<ValueId> = without(&call.arguments, k);
+            let others: Vec<ValueId> = super::repeat::without(&call.arguments, k);
             let overwritten = summary.overwritten.get(k).copied().unwrap_or(false);
             args.push(self.argument(frame, position, id, &others, overwritten)?);
         }
@@ -520,7 +521,7 @@ impl<'a> Flattener<'a> {
     }
 
     /// The contents of `view` where they are asked for.
-    fn settle(&mut self, view: View, asked: Option<View>) -> Result<View, Error> {
+    pub fn settle(&mut self, view: View, asked: Option<View>) -> Result<View, Error> {
         match asked {
             Some(asked) if asked != view => {
                 self.copy(&view, &asked, "a result is the same as another value")?;
@@ -528,117 +529,6 @@ impl<'a> Flattener<'a> {
             }
             _ => Ok(view),
         }
-    }
-
-    fn repeat(&mut self, frame: &mut Frame<'a>, position: usize, repeat: &Repeat) -> Result<(), Error> {
-        let (function, summary) = self.callee(repeat.function)?;
-        let extent = self.dim(frame, &repeat.extent);
-        let nonneg = self.facts.nonneg(&extent).is_yes();
-        let extent = if nonneg { extent } else { extent.max(Dim::constant(0)) };
-        let coordinate = fresh(&mut self.used_names, &repeat.coordinate);
-        let l = Dim::symbol(coordinate.clone());
-        let ids: Vec<ValueId> = repeat.arguments.iter().map(|(id, _)| *id).collect();
-
-        // Before the repeat: the memory of arguments.
-        let mut args = Vec::new();
-        let mut outside: Vec<View> = Vec::new();
-        for (k, (id, kind)) in repeat.arguments.iter().enumerate() {
-            let name = frame.tensor(*id)?.0.clone();
-            let overwritten = summary.overwritten.get(k).copied().unwrap_or(false);
-            let stays = (0..repeat.results.len())
-                .any(|r| in_place(&repeat.arguments, &summary, r, &repeat.results[r].1) == Some(k));
-            let (whole, inside) = match kind {
-                RepeatArgument::Shared => (frame.view(*id)?.clone(), frame.view(*id)?.clone()),
-                RepeatArgument::Sliced => {
-                    if self
-                        .storage(frame, *id)?
-                        .1
-                        .packed()
-                        .is_some_and(|(part, axis, _)| part == 0 || axis == 0)
-                    {
-                        return Err(Error::Unsupported {
-                            place: frame.function.name.to_string(),
-                            what: format!("a slice of `{name}` along a ragged axis"),
-                            instead: "slice along a dense first axis".to_string(),
-                        });
-                    }
-                    let view = self.argument(frame, position, *id, &without(&ids, k), overwritten)?;
-                    (view.clone(), view.at(l.clone()))
-                }
-                RepeatArgument::Carried { .. } if stays => {
-                    let view = self.argument(frame, position, *id, &without(&ids, k), overwritten)?;
-                    (view.clone(), view)
-                }
-                RepeatArgument::Carried { name } => {
-                    let from = frame.view(*id)?.clone();
-                    let source = &self.buffers[from.buffer];
-                    let kept = source.extents.get(from.leading.len()..).unwrap_or_default();
-                    let extents = std::iter::once(Dim::constant(2)).chain(kept.iter().cloned()).collect();
-                    let slots = self.allocate(name, source.dtype, extents);
-                    self.copy(&from, &slots.at(Dim::constant(0)), "the first value of a carried one")?;
-                    (slots.clone(), slots.at(l.modulo(2)))
-                }
-            };
-            outside.push(whole);
-            args.push(inside);
-        }
-
-        // Before the repeat: the memory of results.
-        let mut asked = Vec::new();
-        let mut after = Vec::new();
-        for (r, (id, kind)) in repeat.results.iter().enumerate() {
-            let (inside, whole) = match (in_place(&repeat.arguments, &summary, r, kind), kind) {
-                (Some(k), _) => match (args.get(k), outside.get(k)) {
-                    (Some(inside), Some(whole)) => (inside.clone(), whole.clone()),
-                    _ => return Err(bug("a repeat without its argument")),
-                },
-                (None, RepeatResult::Stacked) => {
-                    let stack = self.place(frame, *id)?;
-                    (stack.at(l.clone()), stack)
-                }
-                (None, RepeatResult::Carried(k)) => {
-                    let slots =
-                        outside.get(*k).ok_or_else(|| bug("a repeat without its carried argument"))?;
-                    (slots.at((&l + 1).modulo(2)), slots.at(extent.modulo(2)))
-                }
-            };
-            asked.push(inside);
-            after.push(whole);
-        }
-
-        // The iterations.
-        let outer = std::mem::take(&mut self.steps);
-        self.repeats.push((self.repeat_count, coordinate.clone(), extent.clone()));
-        self.repeat_count += 1;
-        for (k, (id, kind)) in repeat.arguments.iter().enumerate() {
-            if *kind == RepeatArgument::Shared && summary.overwritten.get(k).copied().unwrap_or(false) {
-                let name = frame.tensor(*id)?.0.clone();
-                args[k] = self.copy_of(&outside[k], &name, "each iteration updates a copy")?;
-            }
-        }
-        let mut wanted = BTreeMap::new();
-        for ((view, place), root) in asked.iter().zip(&summary.results).zip(&summary.roots) {
-            if *place == Place::Fresh && !wanted.contains_key(root) {
-                wanted.insert(*root, view.clone());
-            }
-        }
-        let views = self.function(function, args, wanted)?;
-        for (view, asked) in views.into_iter().zip(asked) {
-            self.settle(view, Some(asked))?;
-        }
-        self.repeats.pop();
-        self.used_names.remove(&coordinate);
-        let steps = std::mem::replace(&mut self.steps, outer);
-        if !steps.is_empty() {
-            self.steps.push(Step::Repeat { coordinate, extent, steps });
-        }
-
-        for ((id, _), view) in repeat.results.iter().zip(after) {
-            let wanted = frame.wanted.get(id).cloned();
-            let view = self.settle(view, wanted)?;
-            self.define(frame, *id, view)?;
-        }
-        Ok(())
     }
 }
 
@@ -650,10 +540,6 @@ pub(super) struct Chain<'m> {
     pub exact: Vec<Option<Dim>>,
     /// What is below; none where there is no parallel map at all.
     pub body: Option<&'m Vec<Node>>,
-}
-
-fn without(ids: &[ValueId], position: usize) -> Vec<ValueId> {
-    ids.iter().enumerate().filter(|(k, _)| *k != position).map(|(_, id)| *id).collect()
 }
 
 impl Frame<'_> {

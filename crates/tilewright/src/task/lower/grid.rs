@@ -92,7 +92,7 @@ fn packed(facts: &Facts, interval: &Interval) -> Option<Packed> {
     let inside = rest.len() < args.len() && facts.nonneg(&from).is_yes();
     let hi = Dim::min_of(rest)?;
     let free = |dim: &Dim| dim.tables().is_empty();
-    (inside && free(&from) && free(&hi)).then(|| Packed {
+    (inside && free(&from) && free(&hi)).then_some(Packed {
         table,
         part: one,
         within: Interval { lo: from, hi },

@@ -13,9 +13,12 @@ mod events;
 mod flatten;
 mod grid;
 mod memory;
+mod narrow;
 mod phases;
 mod region;
+mod repeat;
 mod summary;
+mod visit;
 
 use super::ir::{Access, BufferId, Family, Program};
 use crate::block;

@@ -1,8 +1,8 @@
 //! Phases: loads that depend on no event, moved before the waits; and names in bodies.
 
-use super::body::visit_tables;
 use super::flatten::{Flat, Kind, fresh};
 use super::region::Accesses;
+use super::visit::visit_tables;
 use crate::block::{Node, ValueType};
 use crate::dim::Symbol;
 use crate::task::ir::Body;

@@ -1,8 +1,8 @@
 //! What a task touches: for every load, store and table of a body, an interval per storage axis over the coordinates.
 
-use super::body::{visit_sites, visit_tables};
 use super::dims::{Bounder, Var, simplify};
 use super::flatten::{Flat, FlatFamily};
+use super::visit::{visit_sites, visit_tables};
 use crate::block::{Node, ValueId};
 use crate::dim::{Dim, Facts, Symbol};
 use crate::task::ir::Interval;
