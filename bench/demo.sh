@@ -6,10 +6,11 @@ tilewright=target/release/tilewright
 
 "$tilewright" doctor
 echo
-"$tilewright" run programs/softmax.tensor --set S=3
+"$tilewright" run programs/softmax.tensor --set R=3 --set C=5
 echo
-"$tilewright" verify programs/rmsnorm_matmul.tensor --sizes 'S=0,1,7,64,129'
+"$tilewright" verify programs/softmax.tensor --sizes 'R=0,1,3,65;C=0,1,5,1000'
 echo
-"$tilewright" verify programs/attention_causal.tensor --sizes 'S=0,1,5,64;T=0,1,5,100'
+"$tilewright" verify programs/rmsnorm_matmul.tensor --sizes 'S=0,1,7,64,129' --set D=512 --set N=300
 echo
-"$tilewright" verify programs/softmax.tensor --sizes 'S=0,1,3,1000'
+"$tilewright" verify programs/attention_causal.tensor \
+  --sizes 'S=0,1,5,64;T=0,1,5,100' --set H=2 --set G=3 --set K=40 --set V=24

@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod command;
+pub mod compare;
+pub mod engine;
 pub mod generate;
 pub mod inputs;
 pub mod npy;

@@ -1,7 +1,7 @@
 //! Sizes: those that a user gives, those that follow from tensors, defaults for the rest, and sweeps.
 
 use std::collections::BTreeMap;
-use tilewright::dim::{Facts, Symbol};
+use tilewright::dim::{Dim, Facts, Symbol};
 use tilewright::error::Error;
 use tilewright::host::HostTensor;
 use tilewright::tensor::Program;
@@ -33,7 +33,8 @@ pub struct Size {
     pub origin: Origin,
 }
 
-/// The sizes of a program: from tensors, from `given`, fixed, or by default. They are within their facts.
+/// The sizes of a program: from tensors (extents, and the last of offsets), from `given`, fixed, or by default. They
+/// are within their facts.
 ///
 /// # Errors
 /// [`Error::Input`] for a symbol that the program does not have, a value outside its facts, a tensor with another
@@ -61,10 +62,26 @@ pub fn bind<'a>(
             );
             return Err(input(name, message));
         }
+        let shape = || format!("the shape is {:?}", tensor.extents());
+        let mut equations: Vec<(&Dim, i64, String)> = Vec::new();
         for (extent, &actual) in storage.extents.iter().zip(tensor.extents()) {
-            let (Some(symbol), Ok(value)) = (extent.as_symbol(), i64::try_from(actual)) else { continue };
-            check(facts, symbol, value)
-                .map_err(|error| input(name, format!("the shape is {:?}; {error}", tensor.extents())))?;
+            equations.push((extent, i64::try_from(actual).unwrap_or(i64::MAX), shape()));
+        }
+        let last = tensor.extents().first().and_then(|count| i64::try_from(count.checked_sub(1)?).ok());
+        if let (Some((_, total)), Some(last)) = (facts.splits(name), last)
+            && let Some(offset) = tensor.integer(&[last])
+        {
+            equations.push((total, offset, format!("the last offset is {offset}")));
+        }
+        for (dim, actual, says) in equations {
+            let Some((symbol, value)) = solve(dim, actual) else { continue };
+            check(facts, &symbol, value).map_err(|error| {
+                let reason = match error {
+                    Error::Input { message, .. } => message,
+                    other => other.to_string(),
+                };
+                input(name, format!("{says}, but {symbol} = {reason}"))
+            })?;
             let own = Size { value, origin: Origin::Tensor(name.clone()) };
             match sizes.insert(symbol.clone(), own) {
                 Some(other) if other.value != value => {
@@ -82,6 +99,17 @@ pub fn bind<'a>(
         sizes.entry(symbol.clone()).or_insert(Size { value, origin });
     }
     Ok(sizes)
+}
+
+/// The symbol and its value for which a dim that is linear in one symbol is `actual`.
+fn solve(dim: &Dim, actual: i64) -> Option<(Symbol, i64)> {
+    let symbols = dim.symbols();
+    let symbol = symbols.first().filter(|_| symbols.len() == 1 && dim.tables().is_empty())?;
+    let affine = dim.affine(std::slice::from_ref(symbol))?;
+    let (rest, factor) = (affine.constant.as_constant()?, affine.coefficients.first()?.as_constant()?);
+    let product = actual.checked_sub(rest)?;
+    let value = product.checked_div(factor).filter(|_| product % factor == 0)?;
+    Some((symbol.clone(), value))
 }
 
 impl Size {
@@ -132,7 +160,11 @@ pub fn check(facts: &Facts, symbol: &Symbol, value: i64) -> Result<(), Error> {
         return Err(input(symbol, message));
     }
     let one = BTreeMap::from([(symbol.clone(), value)]);
-    facts.verify_env(&one).map_err(|error| input(symbol, error.to_string()))
+    facts.verify_env(&one).map_err(|error| {
+        let message = error.to_string();
+        let message = message.strip_prefix(&format!("{symbol} = ")).unwrap_or(&message);
+        input(symbol, message)
+    })
 }
 
 fn input(name: &Symbol, message: impl Into<String>) -> Error {
