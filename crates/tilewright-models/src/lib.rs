@@ -4,5 +4,6 @@
 //! key or tensor, the byte and the reason.
 #![deny(unsafe_code)]
 
+pub mod chat;
 pub mod gguf;
 pub mod tokenizer;

@@ -1,7 +1,8 @@
 //! What the GGUF reader accepts, gives and refuses.
 
+use tilewright::tensor::ops::decode;
 use tilewright_models::gguf::write::{Owned, Writer};
-use tilewright_models::gguf::{FORMATS, Format, Gguf, Subject, Value, ValueType};
+use tilewright_models::gguf::{FORMATS, Format, Gguf, Storage, Subject, Value, ValueType};
 
 fn format(name: &str) -> &'static Format {
     Format::from_name(name).expect("a format")
@@ -88,23 +89,40 @@ fn values_of_every_type() {
 fn tensors_of_every_format() {
     let mut writer = Writer::new();
     for f in &FORMATS {
-        let size = f.tensor_bytes(&[f.elements * 2, 3]).unwrap();
-        writer.tensor(f.name, f, &[f.elements * 2, 3], vec![f.id as u8; size as usize]);
+        let (elements, _) = f.block();
+        let size = f.tensor_bytes(&[elements * 2, 3]).unwrap();
+        writer.tensor(f.name, f, &[elements * 2, 3], vec![f.id as u8; size as usize]);
     }
     writer.tensor("scalar", format("F32"), &[], vec![1; 4]);
     writer.tensor("empty", format("F16"), &[0, 5], vec![]);
     let gguf = read(writer.finish()).unwrap();
     for f in &FORMATS {
         let t = gguf.tensor(f.name).unwrap();
-        assert_eq!((t.format, t.shape()), (f, vec![3, f.elements * 2]));
-        assert_eq!(t.elements(), 6 * f.elements);
+        let (elements, bytes) = f.block();
+        assert_eq!((t.format, t.shape()), (f, vec![3, elements * 2]));
+        assert_eq!(t.elements(), 6 * elements);
         assert_eq!(t.offset % 32, 0);
-        assert!(t.bytes.len() as u64 == 6 * f.bytes && t.bytes.iter().all(|&b| b == f.id as u8));
+        assert!(t.bytes.len() as u64 == 6 * bytes && t.bytes.iter().all(|&b| b == f.id as u8));
     }
     assert_eq!(gguf.tensor("scalar").unwrap().elements(), 1);
     assert_eq!(gguf.tensor("empty").unwrap().elements(), 0);
     assert!(gguf.tensor("none").is_none());
     assert_eq!(gguf.tensors().len(), FORMATS.len() + 2);
+}
+
+#[test]
+fn formats_are_those_of_the_compiler() {
+    for f in &FORMATS {
+        match f.storage() {
+            Storage::Plain(dtype) => assert_eq!(dtype.name(), f.name.to_lowercase()),
+            Storage::Packed(format) => assert_eq!(format.name, f.name.to_lowercase()),
+        }
+    }
+    for format in decode::TABLE {
+        assert!(FORMATS.iter().any(|f| f.name.to_lowercase() == format.name), "{}", format.name);
+    }
+    assert_eq!(format("Q4_1").block(), (32, 20));
+    assert_eq!(format("BF16").block(), (1, 2));
 }
 
 #[test]

@@ -2,36 +2,14 @@
 //!
 //! `TILEWRIGHT_GGUF_FILES` sets the number of files (20,000 otherwise).
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
 use tilewright_models::gguf::write::{Owned, Writer};
 use tilewright_models::gguf::{FORMATS, Gguf, Subject, Value, ValueType};
 use tilewright_models::tokenizer::{Options, Tokenizer};
 
-/// Counts live bytes and their peak.
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is passed to the system allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        PEAK.fetch_max(LIVE.fetch_add(layout.size(), Relaxed) + layout.size(), Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+mod counting;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: counting::Counting = counting::Counting;
 
 /// xorshift64*
 struct Random(u64);
@@ -59,8 +37,9 @@ fn seeds() -> Vec<(Vec<u8>, usize)> {
     bpe.key("tokenizer.ggml.merges", ["a b", "ab c"].as_slice()).key("tokenizer.ggml.bos_token_id", 3);
     bpe.key("tokenizer.ggml.token_type", vec![1; 28].as_slice()).key("llama.rope.freq_base", 1e5);
     for f in &FORMATS {
-        let size = f.tensor_bytes(&[f.elements, 2]).expect("a size");
-        bpe.tensor(f.name, f, &[f.elements, 2], vec![7; size as usize]);
+        let (elements, _) = f.block();
+        let size = f.tensor_bytes(&[elements, 2]).expect("a size");
+        bpe.tensor(f.name, f, &[elements, 2], vec![7; size as usize]);
     }
     bpe.tensor("empty", &FORMATS[0], &[0, 3], vec![]);
 
@@ -194,10 +173,9 @@ fn mutated_files_are_read_or_refused() {
         let file = mutate(&seeds, &mut Random(0x9e37_79b9_7f4a_7c15 ^ (index + 1) << 20));
         let size = file.len();
         let copy = file.clone();
-        let before = LIVE.load(Relaxed);
-        PEAK.store(before, Relaxed);
+        let before = counting::begin();
         let result = Gguf::from_bytes("m.gguf", file);
-        let used = PEAK.load(Relaxed).saturating_sub(before);
+        let used = counting::peak_since(before);
         worst = worst.max(used);
         assert!(used <= 2 * size + (64 << 20), "file {index} of {size} bytes: {used} bytes allocated");
         match result {

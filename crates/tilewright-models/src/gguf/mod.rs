@@ -19,7 +19,7 @@ use cursor::Cursor;
 pub(crate) use cursor::Fault;
 pub(crate) use error::shown;
 pub use error::{Error, Subject};
-pub use format::{FORMATS, Format};
+pub use format::{FORMATS, Format, Storage};
 use map::Bytes;
 pub use value::{Array, Text, Value, ValueType};
 
@@ -102,7 +102,8 @@ impl Tensor<'_> {
 
     /// The number of elements.
     pub fn elements(&self) -> u64 {
-        self.bytes.len() as u64 / self.format.bytes * self.format.elements
+        let (elements, bytes) = self.format.block();
+        self.bytes.len() as u64 / bytes * elements
     }
 }
 
