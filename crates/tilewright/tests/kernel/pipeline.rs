@@ -124,3 +124,21 @@ where S in 0..=64, T in 0..=64
     .replace("add into fill[S]", "add into fill");
     levels(&text, &[&[("S", 3), ("T", 5)], &[("S", 0), ("T", 0)]], &none);
 }
+
+#[test]
+fn opaque_results_are_rounded() {
+    let text = "
+program scattered(x: f16[n: N], ids: i32[n: N]) -> f16[S]
+where N in 0..=64, S in 0..=64
+{
+  o = scatter_add x ids over n size S
+  return o
+}
+"
+    .replace("-> f16[S]", "-> f16[n: S]");
+    let ids = |name: &str, extents: &[usize]| {
+        let values: Vec<i64> = (0..extents[0] as i64).map(|i| i % 3 - 1).collect();
+        (name == "ids").then(|| crate::common::ints(tensor::DType::I32, extents, &values))
+    };
+    levels(&text, &[&[("N", 40), ("S", 2)], &[("N", 0), ("S", 3)]], &ids);
+}

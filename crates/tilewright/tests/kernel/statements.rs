@@ -206,3 +206,17 @@ fn loops_of_no_iteration() {
     );
     assert_eq!(values(&result), [4.0; 5]);
 }
+
+#[test]
+fn conditions_on_huge_elements() {
+    // `i - big[k]` is beyond 64 bits, but `i < big[k]` has a value.
+    let x = floats(DType::F32, &[5], &[1.0, 2.0, 3.0, 4.0, 5.0]);
+    let big = ints(DType::I64, &[2], &[i64::MIN, i64::MAX]);
+    let result = single(
+        "  input x: f32[S]\n  input big: i64[2]\n  output y: f32[2, S]",
+        "  tile a: f32{k: 0 +: 2 < 2, i: 0 +: 8 < S}\n  role worker {\n    a = load x[i] when i < big[k]\n    \
+         store a -> y[k, i]\n  }",
+        &[x, big],
+    );
+    assert_eq!(values(&result), [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+}

@@ -110,12 +110,12 @@ struct AccessAxis {
     stride: i64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Kind {
     /// Linear in coordinates and labels.
     Affine,
-    /// Linear along a row; the code is the value at index 0 of the inner label, this the step.
-    Row(i64),
+    /// Linear along a row: the value at index 0 of the inner label, and the step.
+    Row(Code, i64),
     /// Anything else.
     General,
 }
@@ -154,14 +154,12 @@ impl Access {
         let mut axes = Vec::new();
         let mut stride = 1i64;
         for (dim, extent) in index.iter().zip(&extents).rev() {
-            let mut code = scope.code(dim, &space.labels)?;
-            let mut kind = Kind::General;
-            if code.as_affine().is_some() {
-                kind = Kind::Affine;
-            } else if let Some((rest, step)) = split(dim, inner) {
-                kind = Kind::Row(step);
-                code = scope.code(&rest, &space.labels)?;
-            }
+            let code = scope.code(dim, &space.labels)?;
+            let kind = match (code.as_affine(), split(dim, inner)) {
+                (Some(_), _) => Kind::Affine,
+                (None, Some((rest, step))) => Kind::Row(scope.code(&rest, &space.labels)?, step),
+                (None, None) => Kind::General,
+            };
             axes.push(AccessAxis { code, kind, extent: *extent, stride });
             stride = stride.checked_mul(*extent).ok_or_else(|| overflow("the size of a buffer"))?;
         }
@@ -192,7 +190,7 @@ impl Access {
         let (mut start, mut step) = (0i128, 0i128);
         for axis in &self.axes {
             let stride = i128::from(axis.stride);
-            match (axis.kind, axis.code.as_affine()) {
+            match (&axis.kind, axis.code.as_affine()) {
                 (Kind::Affine, Some(form)) => {
                     let (base, along) = linear(form, slots, slot);
                     if !inside {
@@ -202,16 +200,16 @@ impl Access {
                     start += base * stride;
                     step += along * stride;
                 }
-                (Kind::Row(along), _) if lo < hi => {
-                    let along = i128::from(along);
-                    let rest = i128::from(axis.code.eval(slots, env).map_err(fault)?);
-                    let base = rest + along * i128::from(slots[slot]);
+                (Kind::Row(rest, along), _) if lo < hi => {
+                    let Ok(rest) = rest.eval(slots, env) else { return Ok(Run::Each) };
+                    let along = i128::from(*along);
+                    let base = i128::from(rest) + along * i128::from(slots[slot]);
                     (lo, hi) = interval(base, along, Relation::Ge, lo, hi);
                     (lo, hi) = interval(base - i128::from(axis.extent), along, Relation::Lt, lo, hi);
                     start += base * stride;
                     step += along * stride;
                 }
-                (Kind::Row(_), _) => {}
+                (Kind::Row(..), _) => {}
                 _ => return Ok(Run::Each),
             }
         }
@@ -223,14 +221,10 @@ impl Access {
     }
 
     /// The position of one index tuple in the buffer, none where it lies outside.
-    fn position(&self, slots: &[i64], slot: usize, env: &dyn Env) -> Result<Option<usize>, Error> {
+    fn position(&self, slots: &[i64], env: &dyn Env) -> Result<Option<usize>, Error> {
         let mut position = 0;
         for axis in &self.axes {
-            let mut value = axis.code.eval(slots, env).map_err(fault)?;
-            if let Kind::Row(step) = axis.kind {
-                let moved = step.checked_mul(slots[slot]).and_then(|way| value.checked_add(way));
-                value = moved.ok_or_else(|| overflow("an index"))?;
-            }
+            let value = axis.code.eval(slots, env).map_err(fault)?;
             if value < 0 || value >= axis.extent {
                 return Ok(None);
             }
@@ -285,7 +279,7 @@ impl Access {
                                 continue;
                             }
                             slots[slot] = first + k;
-                            if let Some(position) = self.position(slots, slot, &env)? {
+                            if let Some(position) = self.position(slots, &env)? {
                                 let at = offset + k as usize;
                                 let part = ElementsMut::of(&mut tile, at, at + 1);
                                 machine.read(self.buffer, position, 1, part);
@@ -338,7 +332,7 @@ impl Access {
                         }
                         slots[slot] = first + k;
                         let tables = self.tables.lookup(&frame.tiles, machine, &coordinates);
-                        let Some(position) = self.position(slots, slot, &tables)? else { continue };
+                        let Some(position) = self.position(slots, &tables)? else { continue };
                         let at = offset + k as usize;
                         machine.write(self.buffer, position, 1, Elements::of(tile, at, at + 1));
                     }

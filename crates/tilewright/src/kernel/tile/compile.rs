@@ -394,12 +394,12 @@ pub(super) fn run(
         Action::Bits(bits) => bits.run(slots, frame, machine, numerics),
         Action::Align(align) => align.run(slots, frame, machine),
         Action::Rescale(rescale) => rescale.run(slots, frame, machine, numerics),
-        Action::Opaque(call) => call.run(machine),
+        Action::Opaque(call) => call.run(machine, numerics),
     }
 }
 
 impl OpaqueCall {
-    fn run(&self, machine: &mut impl Machine) -> Result<(), Error> {
+    fn run(&self, machine: &mut impl Machine, numerics: Numerics) -> Result<(), Error> {
         let mut operands = Vec::new();
         for (id, dtype, extents) in &self.operands {
             let mut array = Array::filled(*dtype, extents, Scalar::zero(*dtype));
@@ -415,14 +415,15 @@ impl OpaqueCall {
         };
         let operands: Vec<&Array> = operands.iter().collect();
         let types: Vec<(DType, Vec<usize>)> = self.results.iter().map(|(_, t, e)| (*t, e.clone())).collect();
-        let results = function(&operands, self.axis, &types);
+        let mut results = function(&operands, self.axis, &types);
         if results.len() != self.results.len() {
             return Err(Error::Bug {
                 stage: "kernel",
                 message: format!("`{}` gave too few results", self.operator.name),
             });
         }
-        for ((id, _, _), array) in self.results.iter().zip(&results) {
+        for ((id, _, _), array) in self.results.iter().zip(&mut results) {
+            array.round(numerics);
             if !array.is_empty() {
                 machine.write(*id, 0, 1, Elements::of(array, 0, array.len()));
             }

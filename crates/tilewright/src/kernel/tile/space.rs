@@ -60,12 +60,23 @@ pub(super) struct View {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tests {
     affine: Vec<(Code, Relation)>,
-    /// Linear along the inner axis: the value at its index 0, the step, and what must hold of their sum.
-    rows: Vec<(Code, i64, Relation)>,
+    /// Linear along the inner axis.
+    rows: Vec<RowTest>,
     general: Vec<CondCode>,
     masks: Vec<View>,
     never: bool,
     tables: BTreeSet<Symbol>,
+}
+
+/// A comparison that is linear along the inner axis.
+#[derive(Clone, Debug)]
+struct RowTest {
+    /// The value at index 0 of the inner axis, the step, and what must hold of their sum.
+    rest: Code,
+    step: i64,
+    relation: Relation,
+    /// The comparison itself, for where the rest has no value: its sides may have one.
+    exact: CondCode,
 }
 
 /// The part of a row that takes part: positions `lo..hi` of the inner axis, and, where `bits` is set, only those whose
@@ -314,7 +325,9 @@ impl Tests {
                 match (code.as_affine(), split(&difference, &labels[inner])) {
                     (Some(_), _) => self.affine.push((code, *relation)),
                     (None, Some((rest, step))) => {
-                        self.rows.push((scope.code(&rest, labels)?, step, *relation))
+                        let rest = scope.code(&rest, labels)?;
+                        let exact = scope.condition(condition, labels)?;
+                        self.rows.push(RowTest { rest, step, relation: *relation, exact });
                     }
                     (None, None) => self.general.push(scope.condition(condition, labels)?),
                 }
@@ -403,15 +416,22 @@ impl Tests {
     ) -> Result<Admitted, Error> {
         let slot = space.inner_slot();
         let (mut lo, mut hi) = self.narrow(slots, slot, None, 0, bounds.counts[space.inner]);
-        for (code, step, relation) in &self.rows {
-            if lo < hi {
-                let base = i128::from(code.eval(slots, env).map_err(fault)?);
-                let step = i128::from(*step);
-                (lo, hi) = interval(base + step * i128::from(slots[slot]), step, *relation, lo, hi);
+        let mut exact = false;
+        for RowTest { rest, step, relation, .. } in &self.rows {
+            if lo >= hi {
+                break;
+            }
+            match rest.eval(slots, env) {
+                Ok(rest) => {
+                    let step = i128::from(*step);
+                    let base = i128::from(rest) + step * i128::from(slots[slot]);
+                    (lo, hi) = interval(base, step, *relation, lo, hi);
+                }
+                Err(_) => exact = true,
             }
         }
         let mut admitted = Admitted { lo, hi, bits: false };
-        if admitted.is_empty() || (self.general.is_empty() && self.masks.is_empty()) {
+        if admitted.is_empty() || (!exact && self.general.is_empty() && self.masks.is_empty()) {
             return Ok(admitted);
         }
         admitted.bits = true;
@@ -425,11 +445,12 @@ impl Tests {
                 *bit &= mask.get((first + k as i64 * stride) as usize).copied().unwrap_or(false);
             }
         }
-        if !self.general.is_empty() {
+        if exact || !self.general.is_empty() {
             let first = slots[slot];
+            let rows = if exact { self.rows.as_slice() } else { &[] };
             for (k, bit) in bits.iter_mut().enumerate() {
                 slots[slot] = first + lo + k as i64;
-                for code in &self.general {
+                for code in rows.iter().map(|row| &row.exact).chain(&self.general) {
                     if *bit {
                         *bit = code.eval(slots, env).map_err(fault)?;
                     }
