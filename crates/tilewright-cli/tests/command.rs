@@ -257,6 +257,10 @@ fn what_is_wrong_is_said() {
     fs::write(folder.join("unknown.tensor"), unknown).expect("a file");
     fs::write(folder.join("negative.tensor"), APPEND.replace(", start elements 0..=C", "")).expect("a file");
     fs::write(folder.join("file"), "").expect("a file");
+    let pairs =
+        "program p(x: f32[i: 2 * S]) -> f32[i: 2 * S]\nwhere S in 0..=8\n{\n  y = exp x\n  return y\n}\n";
+    fs::write(folder.join("pairs.tensor"), pairs).expect("a file");
+    write(&folder, "three.npy", &HostTensor::zeros(DType::F32, vec![3]).expect("a tensor"));
 
     let softmax = "programs/softmax.tensor";
     let cases: &[(&[&str], i32, &str)] = &[
@@ -323,6 +327,11 @@ fn what_is_wrong_is_said() {
             "error: x: C is 5 here, and 4 as given\n",
         ),
         (
+            &["run", "pairs.tensor", "--input", "x=@three.npy"],
+            2,
+            "error: x: the program needs a f32[16] at these sizes, a f32[3] was given\n",
+        ),
+        (
             &["run", "append.tensor", "--input", "start=@five.npy", "--set", "C=4"],
             2,
             "error: start: element [0] is 5, which is outside 0..=4\n",
@@ -358,7 +367,7 @@ fn what_is_wrong_is_said() {
             2,
             "error: 3.1 KiB of memory needed, 1.0 KiB allowed; give smaller sizes\n                1024  d: f32[16, 16]\n                1024  e: f32[16, 16]\n                1024  result: f32[16, 16]\n                1024  x: f32[16, 16]\n                  64  m: f32[16]\n                  64  s: f32[16]\n",
         ),
-        (&["run", softmax, "--output", "file"], 2, "error: file: File exists (os error 17)\n"),
+        (&["run", softmax, "--output", "file"], 2, "error: file: this is a file, not a folder\n"),
         (
             &["verify", softmax, "--sizes", "R=1;Z=1"],
             2,
@@ -379,6 +388,11 @@ fn what_is_wrong_is_said() {
             &["verify", softmax, "--sizes", "R=1,x"],
             2,
             "error: invalid value 'R=1,x' for '--sizes <SIZES>': `x` in `R=1,x` is not an integer\n\nFor more information, try '--help'.\n",
+        ),
+        (
+            &["verify", softmax, "--tolerance", "nan"],
+            2,
+            "error: invalid value 'nan' for '--tolerance <ERROR>': a number that is not negative is expected, such as 1e-5\n\nFor more information, try '--help'.\n",
         ),
         (
             &["list", "operatrs"],

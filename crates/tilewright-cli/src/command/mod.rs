@@ -122,6 +122,7 @@ impl Failure {
             ErrorKind::NotFound => "there is no such file".to_string(),
             ErrorKind::PermissionDenied => "permission denied".to_string(),
             ErrorKind::IsADirectory => "this is a folder, not a file".to_string(),
+            ErrorKind::AlreadyExists | ErrorKind::NotADirectory => "this is a file, not a folder".to_string(),
             _ => error.to_string(),
         };
         Failure { status: Status::Usage, kind: "file", message: format!("{}: {reason}", path.display()) }

@@ -3,7 +3,7 @@
 use super::given::{Bound, Given};
 use super::run::{result_names, workers};
 use super::{Failure, Report, Status, load, show, sweep};
-use crate::compare::{budget, compare};
+use crate::compare::{Difference, budget, compare};
 use crate::engine::Engine;
 use crate::sizes::{self, Origin, Sweep, parse_sweep};
 use clap::Args;
@@ -38,7 +38,7 @@ pub struct Verify {
     #[arg(long)]
     operators: bool,
     /// The error that a result may have, instead of the budget
-    #[arg(long, value_name = "ERROR")]
+    #[arg(long, value_name = "ERROR", value_parser = parse_tolerance)]
     tolerance: Option<f64>,
 }
 
@@ -58,6 +58,12 @@ Examples:
   tilewright verify programs/softmax.tensor
   tilewright verify programs/softmax.tensor --sizes 'R=0,1,7;C=1,63,1000'
   tilewright verify programs/attention_causal.tensor --sizes 'S=0,1,7;T=0,64' --operators";
+
+/// Reads an error: a number that is not negative.
+fn parse_tolerance(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| *number >= 0.0);
+    number.ok_or_else(|| "a number that is not negative is expected, such as 1e-5".to_string())
+}
 
 /// A result at one combination of sizes.
 struct Point {
@@ -204,6 +210,10 @@ fn find(
             (Err(error), _) | (_, Err(error)) => return Err(Failure::from(error).at(&place)),
         };
         let own = eval(program, &bindings, Numerics::Own).map_err(|error| Failure::from(error).at(&place))?;
+        if [exact.len(), own.len(), found.len()].iter().any(|&count| count != findings.rows.len()) {
+            let message = format!("there are {} results instead of {}", found.len(), findings.rows.len());
+            return Err(Failure::from(Error::Bug { stage: "kernel", message }).at(&place));
+        }
         for (row, ((exact, own), found)) in findings.rows.iter_mut().zip(exact.iter().zip(&own).zip(&found)) {
             row.points.push(point(arguments, at, exact, own, found));
         }
@@ -216,7 +226,10 @@ fn find(
 fn point(arguments: &Verify, at: usize, exact: &Array, own: &Array, found: &HostTensor) -> Point {
     let of_own = compare(own, exact, Some(own));
     let array = found.to_array();
-    let difference = compare(&array, exact, Some(own));
+    let mut difference = compare(&array, exact, Some(own));
+    if array.dtype != own.dtype {
+        difference = Difference { error: f64::INFINITY, worst: None };
+    }
     let worst =
         difference.worst.map(|(position, found, exact)| (index(position, &own.extents), found, exact));
     Point {
@@ -424,7 +437,7 @@ fn first_bad(findings: &Findings) -> Option<(String, String)> {
                 show::scalar(*found),
                 show::scalar(*exact)
             ),
-            None => "it has another shape".to_string(),
+            None => "it has another type or shape".to_string(),
         };
         (format!("`{}` ({}) at {}: {element}", row.name, row.operator, at(point.at)), row.name.clone())
     })
