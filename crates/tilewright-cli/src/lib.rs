@@ -5,6 +5,7 @@ pub mod check;
 pub mod command;
 pub mod compare;
 pub mod engine;
+pub mod filetest;
 pub mod generate;
 pub mod inputs;
 pub mod npy;

@@ -270,6 +270,12 @@ impl Executable {
         sizes: &BTreeMap<Symbol, i64>,
         tables: BTreeMap<Symbol, HostTensor>,
     ) -> Result<Plan, Error> {
+        let facts = &self.given.facts;
+        if let Some(unknown) = sizes.keys().find(|symbol| facts.range(symbol).is_none()) {
+            let known: Vec<&str> = facts.symbols().map(Symbol::as_str).collect();
+            let message = format!("the program has no such size; there are {}", known.join(", "));
+            return Err(Error::Input { subject: unknown.to_string(), message });
+        }
         let mut sizes = sizes.clone();
         for (symbol, value) in self.sizes(tables.iter().map(|(name, tensor)| (name.as_str(), tensor)))? {
             sizes.entry(symbol).or_insert(value);

@@ -114,6 +114,12 @@ impl Elaborator<'_, '_> {
             return Err(self.p.error(span, message));
         }
         for ((id, stated), span) in values.iter().zip(&syntax.results).zip(spans) {
+            if let Some(unknown) = self.unknown_size(&stated.item) {
+                let known: Vec<&str> = self.f.scope().facts.symbols().map(|size| size.as_str()).collect();
+                let message =
+                    format!("unknown size `{unknown}`; the program's sizes are {}", known.join(", "));
+                return Err(self.p.error(stated.span, message));
+            }
             let ty = self.f.ty(*id);
             let problem = result_problem(&self.f, ty, &stated.item);
             if let Some(message) = problem {
@@ -122,6 +128,17 @@ impl Elaborator<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// A name in the extents of a type that is neither a size nor an earlier axis.
+    fn unknown_size(&self, ty: &TensorType) -> Option<Symbol> {
+        let facts = self.f.scope().facts;
+        let known = |k: usize, name: &Symbol| {
+            facts.range(name).is_some() || ty.axes[..k].iter().any(|axis| axis.name == *name)
+        };
+        let mut unknown = (ty.axes.iter().enumerate())
+            .flat_map(|(k, axis)| axis.extent.symbols().into_iter().filter(move |name| !known(k, name)));
+        unknown.next()
     }
 
     fn value(&self, name: &Spanned<Symbol>, keywords: &[&str]) -> Result<ValueId> {
