@@ -92,6 +92,9 @@ const HEADS: [&[i64]; 20] = [
     &[4, 300, 4, 256, 256],
 ];
 
+/// The rows of sizes at which a program with fixed sizes is compiled.
+const FIXED_ROWS: [usize; 7] = [0, 1, 2, 3, 6, 8, 11];
+
 fn specs() -> Vec<Spec> {
     vec![
         Spec {
@@ -474,5 +477,23 @@ fn one_compile_is_right_at_twenty_sizes() {
         assert!(tightest > 0.1, "{}: the budget is loose, evaluation needs {tightest:.2}", spec.program);
         let prepares = usize::from(subject.executable.prepare_stages().is_some());
         assert_eq!(subject.compiles(), 1 + prepares, "{}", spec.program);
+    }
+}
+
+#[test]
+fn fixed_sizes_are_right_too() {
+    let texts = texts();
+    for (number, spec) in specs().iter().enumerate() {
+        for (k, row) in spec.at.iter().enumerate().filter(|(k, _)| FIXED_ROWS.contains(k)) {
+            let at: Vec<(&str, i64)> = spec.sizes.iter().copied().zip(row.iter().copied()).collect();
+            let subject = Subject::new(&fixed(&texts[spec.program], &at));
+            let program = subject.executable.program();
+            let arrays = arrays(program, &at, &mut Random::new(100 * number as u64 + k as u64 + 1));
+            let expected = subject.eval(&at, &arrays, Numerics::F64);
+            for (got, expected) in subject.run(&at, &arrays).iter().zip(&expected) {
+                let (error, allowed) = (distance(got, expected), budget(program, (spec.terms)(row)));
+                assert!(error <= allowed, "{}, {at:?}: {error:.2e}, {allowed:.2e} allowed", spec.program);
+            }
+        }
     }
 }

@@ -50,6 +50,23 @@ where A in 0..=9, B in 0..=9
         exact(&results[0], &count(a * b * 24));
         exact(&results[1], &count(24));
     }
+    // Extents of nothing have one product, however they are split.
+    for (t, a) in [(0, 2), (3, 0), (0, 0)] {
+        let empty = format!(
+            "program p(x: f32[T, A], y: f32[A, T]) -> f32[r: T * A], f32[r: 1, s: A * T], f32[A, T]
+where T = {t}, A = {a}
+{{
+  u = reshape x -> [r: T * A]
+  v = reshape y -> [r: 1, s: A * T]
+  w = reshape x -> [A, T]
+  return u, v, w
+}}"
+        );
+        let arrays = [f32s(&[t, a], &[]), f32s(&[a, t], &[])];
+        let results = run_all(&empty, &[("T", t as i64), ("A", a as i64)], &arrays, Numerics::Own);
+        assert!(results.iter().all(|result| result.is_empty()));
+        assert_eq!(results[2].extents, [a, t]);
+    }
     let message = refusal(
         "program p(x: f32[S]) -> f32[T] where S in 0..=9, T in 0..=9 {\n  return reshape x -> [T]\n}",
     );

@@ -153,6 +153,25 @@ pub fn parse(text: &str) -> Program {
     program
 }
 
+/// The program with every size fixed to its value.
+#[track_caller]
+pub fn fixed(text: &str, sizes: &[(&str, i64)]) -> String {
+    let Some((head, tail)) = text.split_once("\nwhere ") else { return text.into() };
+    let (facts, body) = tail.split_once("\n{").expect("a body");
+    let facts = facts.replace('\n', " ");
+    let facts: Vec<String> = facts
+        .split(',')
+        .map(|fact| match fact.trim().split_once(" in ") {
+            Some((name, _)) => {
+                let (_, value) = sizes.iter().find(|(own, _)| *own == name).expect("a value for each size");
+                format!("{name} = {value}")
+            }
+            None => fact.trim().to_string(),
+        })
+        .collect();
+    format!("{head}\nwhere {}\n{{{body}", facts.join(", "))
+}
+
 /// Sizes by name.
 pub fn sizes(at: &[(&str, i64)]) -> BTreeMap<Symbol, i64> {
     at.iter().map(|&(name, value)| (Symbol::new(name), value)).collect()

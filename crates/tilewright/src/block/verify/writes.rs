@@ -62,20 +62,20 @@ fn walk<'m>(
 fn determined(checker: &Checker<'_>, store: &Store, item: &ItemType, around: &[Around<'_>]) -> Outcome {
     // A label of one value is its start.
     let mut ones: BTreeMap<Symbol, Dim> = BTreeMap::new();
-    let mut ranges: Vec<Range> = Vec::new();
+    let mut all: Vec<Range> = Vec::new();
     for range in &item.ranges {
         let plain = |dim: &Dim| dim.substitute(&|symbol| ones.get(symbol).cloned());
         let (start, end) = (plain(&range.start), plain(&range.end));
         if range.size == 1 {
-            ones.insert(range.label.clone(), start);
-        } else {
-            ranges.push(Range { start, end, ..range.clone() });
+            ones.insert(range.label.clone(), start.clone());
         }
+        all.push(Range { start, end, ..range.clone() });
     }
+    let ranges: Vec<Range> = all.iter().filter(|range| range.size != 1).cloned().collect();
     let mut parts: Vec<Dim> =
         store.index.iter().map(|part| part.substitute(&|symbol| ones.get(symbol).cloned())).collect();
     for part in parts.clone() {
-        parts.extend(packed(checker, &part, &ranges, around).into_iter().flatten());
+        parts.extend(packed(checker, &part, &all, around).into_iter().flatten());
     }
     let mut unknown: BTreeSet<Symbol> = around.iter().map(|map| map.coordinate.clone()).collect();
     unknown.extend(ranges.iter().map(|range| range.label.clone()));
@@ -118,8 +118,9 @@ fn determined(checker: &Checker<'_>, store: &Store, item: &ItemType, around: &[A
     }
 }
 
-/// For a part `off[x] + t` of an index, where `off` are offsets and `t` lies in `0..off[x + 1] - off[x]`: `x` and `t`,
-/// both of which the part determines, since the pieces between offsets are disjoint.
+/// For a part `off[x] + t` of an index, where `off` are offsets and `t` lies in `0..off[x + 1] - off[x]` (a label, or the
+/// start of a range of one value): `x` and `t`, both of which the part determines, since the pieces between offsets are
+/// disjoint.
 fn packed(checker: &Checker<'_>, part: &Dim, ranges: &[Range], around: &[Around<'_>]) -> Option<[Dim; 2]> {
     let (table, x) = part.terms().find_map(|(coefficient, factors)| match factors {
         [Atom::Element(table, index)] if coefficient == 1 => Some((table, index.first()?.clone())),
@@ -128,14 +129,18 @@ fn packed(checker: &Checker<'_>, part: &Dim, ranges: &[Range], around: &[Around<
     checker.facts.splits(table)?;
     let offset = |x: Dim| Dim::element(table.clone(), vec![x]);
     let rest = part - offset(x.clone());
-    let range = ranges.iter().find(|range| rest.as_symbol() == Some(&range.label))?;
+    let piece = offset(&x + 1) - offset(x.clone());
+    let is_rest = |range: &&Range| match range.size {
+        1 => rest == range.start && range.end == piece,
+        _ => rest.as_symbol() == Some(&range.label),
+    };
+    let range = ranges.iter().find(is_rest)?;
     let not_negative = |symbol: &Symbol| around.iter().any(|map| map.coordinate == symbol);
     let starts_inside = range.start.constant_part() >= 0
         && range.start.terms().all(|(coefficient, factors)| {
             coefficient > 0 && matches!(factors, [Atom::Symbol(symbol)] if not_negative(symbol))
         });
-    let ends_inside = range.end == offset(&x + 1) - offset(x.clone());
-    (starts_inside && ends_inside).then_some([x, rest])
+    (starts_inside && range.end == piece).then_some([x, rest])
 }
 
 /// The one unknown name in a dim and its coefficient, if the dim is linear in it.

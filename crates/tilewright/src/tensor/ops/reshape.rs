@@ -2,7 +2,8 @@
 //!
 //! Axes of the operand and of the result are grouped from the left: the shortest groups whose extents have provably
 //! equal products. Within a group an index is a quotient and a remainder of the position; between groups nothing
-//! moves. An axis whose extent depends on another stands in a group of its own.
+//! moves. An axis whose extent depends on another stands in a group of its own. Axes that are known to hold nothing are
+//! one group: there, any split of the extents has the right product.
 
 use super::site::{index_of, one, pointwise, read, single};
 use super::{Meaning, Problem, Site, Special};
@@ -66,6 +67,16 @@ fn groups(site: &Site, from: &TensorType, to: &TensorType) -> Result<Vec<Group>,
     Ok(found)
 }
 
+/// The product of the extents of axes.
+fn product(axes: &[Axis]) -> Dim {
+    axes.iter().map(|axis| axis.extent.clone()).product()
+}
+
+/// Whether axes are known to hold no element.
+fn is_empty(site: &Site, axes: &[Axis]) -> bool {
+    site.facts.equal(&product(axes), &Dim::constant(0)).is_yes()
+}
+
 /// The sizes of the next group: the fewest axes, of the operand first.
 fn next(
     site: &Site,
@@ -83,6 +94,10 @@ fn next(
             new.filter(|_| site.facts.range(symbol).is_none()).map(|new| Dim::symbol(new.clone()))
         })
     };
+    let independent = (i..i + m).all(|k| !dependent(from, k)) && (j..j + n).all(|k| !dependent(to, k));
+    if independent && is_empty(site, &from.axes[i..]) && is_empty(site, &to.axes[j..]) {
+        return Some((m, n));
+    }
     for total in 1..=m + n {
         for a in (total.saturating_sub(n)..=total.min(m)).rev() {
             let b = total - a;
@@ -92,7 +107,7 @@ fn next(
                 continue;
             }
             let left: Dim = from.axes[i..i + a].iter().map(|axis| renamed(&axis.extent)).product();
-            let right: Dim = to.axes[j..j + b].iter().map(|axis| axis.extent.clone()).product();
+            let right = product(&to.axes[j..j + b]);
             if left == right || site.facts.equal(&left, &right).is_yes() {
                 return Some((a, b));
             }
@@ -106,6 +121,9 @@ fn meaning(site: &Site, results: &[TensorType]) -> Result<Meaning, Problem> {
     let names = index_of(to);
     let mut index = vec![Dim::constant(0); from.axes.len()];
     for (own, result) in groups(site, from, to)? {
+        if own.len() > 1 && is_empty(site, &from.axes[own.clone()]) {
+            continue;
+        }
         let mut position = Dim::constant(0);
         for k in result {
             position = position * &to.axes[k].extent + &names[k];
