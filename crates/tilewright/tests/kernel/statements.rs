@@ -220,3 +220,15 @@ fn conditions_on_huge_elements() {
     );
     assert_eq!(values(&result), [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
 }
+
+#[test]
+fn ranges_behind_an_empty_one_have_no_value() {
+    let off = ints(DType::I32, &[2], &[0, 3]);
+    let result = single(
+        "  plan off: i32[2]\n  output y: f32[S]",
+        "  tile a: f32{i: 0 +: 8 < S}\n  tile b: f32{k: 3 +: 1 < 1, i2: 0 +: 8 < off[9]}\n  role worker {\n    \
+         a = fill 1.0\n    b = fill 2.0\n    store b -> y[i2]\n    store a -> y[i]\n  }",
+        &[off],
+    );
+    assert_eq!(values(&result), [1.0; 5]);
+}

@@ -167,11 +167,11 @@ impl Space {
         self.base + self.labels.len()
     }
 
-    /// Fills `bounds` with the ranges at the coordinates in `slots`. False where there is no index tuple.
+    /// Fills `bounds` with the ranges at the coordinates in `slots`. False where there is no index tuple: behind an
+    /// axis without indices, later ranges are not looked at, since they may have no value.
     pub fn bind(&self, slots: &[i64], env: &dyn Env, bounds: &mut Bounds) -> Result<bool, Error> {
         bounds.starts.clear();
         bounds.counts.clear();
-        let mut any = true;
         for axis in &self.axes {
             let start = axis.start.eval(slots, env).map_err(fault)?;
             let count = match &axis.end {
@@ -179,11 +179,13 @@ impl Space {
                 None => axis.size,
             };
             start.checked_add(axis.size).ok_or_else(|| super::overflow("the end of a range"))?;
-            any &= count > 0;
+            if count <= 0 {
+                return Ok(false);
+            }
             bounds.starts.push(start);
             bounds.counts.push(count);
         }
-        Ok(any)
+        Ok(true)
     }
 
     /// Calls `f` for each row in order, with the slots set to the row's first index tuple and the positions of the
