@@ -4,7 +4,7 @@ mod tensor_tools;
 
 use tensor_tools::*;
 use tilewright::tensor::DType;
-use tilewright::tensor::eval::{Numerics, unwritten};
+use tilewright::tensor::eval::{Bindings, Numerics, eval, unwritten};
 use tilewright::tensor::ops;
 
 /// `0.0, 1.0, …`
@@ -396,15 +396,17 @@ where B in 0..=9, C in 0..=9, S in 0..=9, K in 0..=9
     let cache = f32s(&[3, 4, 1], &[0., 1., 2., 3., 10., 11., 12., 13., 20., 21., f64::NAN, 23.]);
     let new = f32s(&[3, 2, 1], &[-1., -2., -3., -4., -5., -6.]);
     let symbols = [("B", 3), ("C", 4), ("S", 2), ("K", 1)];
-    let y = run(source, &symbols, &[cache.clone(), new, ints(&[3], &[1, 3, -1])], Numerics::Own);
+    // A position below 0 has a meaning, which only programs that rule it out can be lowered with.
+    let arrays = vec![cache.clone(), new.clone(), ints(&[3], &[1, 3, -1])];
+    let bindings = Bindings { symbols: sizes(&symbols), arrays };
+    let y = eval(&parse(source), &bindings, Numerics::Own).expect("an evaluation").swap_remove(0);
     exact(&y, &[0., -1., -2., 3., 10., 11., 12., -3., -6., 21., f64::NAN, 23.]);
+    let source = &source.replace("S in 0..=9,", "S in 0..=9, len elements 0..=C,");
+    let y = run(source, &symbols, &[cache.clone(), new, ints(&[3], &[1, 3, 4])], Numerics::Own);
+    exact(&y, &[0., -1., -2., 3., 10., 11., 12., -3., 20., 21., f64::NAN, 23.]);
     let symbols = [("B", 3), ("C", 4), ("S", 0), ("K", 1)];
-    let y = run(
-        source,
-        &symbols,
-        &[cache.clone(), f32s(&[3, 0, 1], &[]), ints(&[3], &[1, 3, -1])],
-        Numerics::Own,
-    );
+    let y =
+        run(source, &symbols, &[cache.clone(), f32s(&[3, 0, 1], &[]), ints(&[3], &[1, 3, 0])], Numerics::Own);
     exact(&y, &values(&cache));
 }
 
