@@ -15,6 +15,7 @@ mod filters;
 mod json;
 mod lex;
 mod methods;
+mod operate;
 mod parse;
 mod value;
 
