@@ -269,13 +269,11 @@ fn rows(array: &Array, from: usize, to: usize) -> Array {
     Array { dtype: array.dtype, extents, data }
 }
 
+/// Gives results for sizes and arrays.
+type Run<'a> = dyn Fn(&[(&str, i64)], &[Array]) -> Vec<Array> + 'a;
+
 /// Runs [`CACHED`] on `q`, `k`, `v` in chunks; gives the outputs and the cache's keys.
-fn in_chunks(
-    run: &dyn Fn(&[(&str, i64)], &[Array]) -> Vec<Array>,
-    qkv: &[Array],
-    capacity: usize,
-    chunks: &[usize],
-) -> (Vec<f64>, Vec<f64>) {
+fn in_chunks(run: &Run, qkv: &[Array], capacity: usize, chunks: &[usize]) -> (Vec<f64>, Vec<f64>) {
     let [heads, width] = [qkv[0].extents[1], qkv[0].extents[2]];
     let empty = bf16s(&[capacity, heads, width], &vec![NAN; capacity * heads * width]);
     let (mut keys, mut kept, mut start, mut out) = (empty.clone(), empty, 0, Vec::new());
@@ -297,7 +295,7 @@ fn c09_prefill_at_once_and_in_two_parts() {
     let mut random = Random::new(9);
     let qkv: Vec<Array> = (0..3).map(|_| random_bf16(&mut random, &[8, 2, 16])).collect();
     let subject = Subject::new(CACHED);
-    let check = |run: &dyn Fn(&[(&str, i64)], &[Array]) -> Vec<Array>| {
+    let check = |run: &Run| {
         let (whole, keys) = in_chunks(run, &qkv, 12, &[8]);
         let (parts, also) = in_chunks(run, &qkv, 12, &[3, 5]);
         assert!(same(&whole, &parts) && same(&keys, &also));
@@ -1066,9 +1064,9 @@ fn c29_experts_without_tokens() {
                     exact(&rows(&results[0], t, t + 1), &values(&row[0]));
                 }
             };
-            at(&moe, &sizes, &arrays, &check);
+            at(&moe, &sizes, &arrays, check);
             if tokens < 3 {
-                at(&Subject::new(&fixed(MOE, &sizes)), &sizes, &arrays, &check);
+                at(&Subject::new(&fixed(MOE, &sizes)), &sizes, &arrays, check);
             }
         }
     }
