@@ -6,7 +6,9 @@
 //! evaluation in the program's own types; the [`budget`] is what those own types cost, times a small factor, and a few
 //! units in the last place.
 
-use tilewright::tensor::{Array, DType, Data, Scalar};
+use tilewright::tensor::eval::unwritten;
+use tilewright::tensor::storage::depends_on;
+use tilewright::tensor::{Array, DType, Data, Program, Scalar};
 
 /// How often the error of evaluation in the program's own types may occur.
 const FACTOR: f64 = 8.0;
@@ -41,6 +43,23 @@ pub fn compare(found: &Array, exact: &Array, own: Option<&Array>) -> Difference 
         }
     }
     difference
+}
+
+/// Puts what evaluation leaves unwritten where a result has padding, which holds anything: the storage of an axis whose
+/// extent depends on another one is as long as the longest.
+pub fn settle_padding(program: &Program, result: usize, found: &mut Array, own: &Array) {
+    let main = program.main();
+    let Some(ty) = main.results.get(result).map(|id| &main.value(*id).ty) else { return };
+    let padded = (0..ty.axes.len()).any(|k| !depends_on(ty, k, &program.facts).is_empty());
+    if !padded || found.extents != own.extents {
+        return;
+    }
+    let unwritten = unwritten(own.dtype);
+    for position in 0..own.len().min(found.len()) {
+        if same(own.get(position), unwritten) {
+            found.set(position, unwritten);
+        }
+    }
 }
 
 /// The normalized error that a result may have, given how far evaluation in the program's own types is off.

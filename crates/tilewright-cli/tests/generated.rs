@@ -3,13 +3,18 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
 use tilewright::target::Target;
 use tilewright::tensor::eval::Bindings;
 use tilewright::tensor::{Op, Program};
-use tilewright_cli::check::{Failure, Levels, Outcome};
+use tilewright_cli::check::{Failure, Levels, Outcome, runtime};
+use tilewright_cli::engine::{Engine, Runtime};
 use tilewright_cli::generate::{random_program, random_sizes, shrink};
 use tilewright_cli::inputs::{Fill, Inputs};
 use tilewright_cli::random::Random;
+
+/// What one program may take before it is mentioned.
+const SLOW: Duration = Duration::from_secs(5);
 
 fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -19,12 +24,23 @@ fn number(variable: &str, default: u64) -> u64 {
 #[derive(Default)]
 struct Counts {
     results: usize,
+    /// Sizes at which a program has no value.
     refused: BTreeMap<String, usize>,
+    /// Programs that the compiler does not take.
+    unsupported: BTreeMap<String, usize>,
 }
 
 /// Runs a program at several sizes; `seed` says which.
 fn check(program: &Program, seed: u64, counts: &mut Counts) -> Result<(), String> {
-    let levels = Levels::lower(program, &Target::portable()).map_err(|failure| failure.to_string())?;
+    let levels = match Levels::lower(program, &Target::portable()) {
+        Ok(levels) => levels,
+        Err(failure) if failure.unsupported => {
+            *counts.unsupported.entry(kind(&failure.message)).or_default() += 1;
+            return Ok(());
+        }
+        Err(failure) => return Err(failure.to_string()),
+    };
+    let engine = Engine::new(program, Runtime::Portable, Some(2)).map_err(|error| error.to_string())?;
     let mut random = Random::new(seed);
     for k in 0..3 {
         let symbols = random_sizes(program, &mut random, k == 2);
@@ -33,11 +49,14 @@ fn check(program: &Program, seed: u64, counts: &mut Counts) -> Result<(), String
         // Sizes at which no offsets or indices exist.
         let Ok(arrays) = inputs.arrays(program, &symbols) else { continue };
         let at = |failure: Failure| format!("{failure}\nat {symbols:?}, {fill:?}");
-        match levels.eval(&Bindings { symbols: symbols.clone(), arrays }).map_err(at)? {
-            Outcome::Results(..) => counts.results += 1,
+        let bindings = Bindings { symbols: symbols.clone(), arrays };
+        match levels.eval(&bindings, seed + k).map_err(at)? {
+            Outcome::Results { own, .. } => {
+                runtime(&engine, program, &bindings, &own).map_err(at)?;
+                counts.results += 1;
+            }
             Outcome::Refused(reason) => {
-                let kind: String = reason.chars().filter(|c| !c.is_ascii_digit()).take(60).collect();
-                *counts.refused.entry(kind).or_default() += 1;
+                *counts.refused.entry(kind(&reason)).or_default() += 1;
             }
         }
     }
@@ -56,7 +75,8 @@ fn caught(program: &Program, seed: u64, counts: &mut Counts) -> Result<(), Strin
 
 /// The first words of a failure, which a smaller program must share.
 fn kind(message: &str) -> String {
-    message.split([':', '\n']).next().unwrap_or_default().to_string()
+    let first = message.lines().next().unwrap_or_default();
+    first.chars().filter(|c| !c.is_ascii_digit()).take(70).collect()
 }
 
 #[test]
@@ -80,7 +100,12 @@ fn generated_programs_agree_at_every_level() {
             };
             *operators.entry(name).or_default() += 1;
         }
-        if let Err(message) = caught(&program, seed, &mut counts) {
+        let start = Instant::now();
+        let outcome = caught(&program, seed, &mut counts);
+        if start.elapsed() > SLOW {
+            eprintln!("seed {seed} took {:.1} s", start.elapsed().as_secs_f64());
+        }
+        if let Err(message) = outcome {
             let own = kind(&message);
             let seen = kinds.entry(own.clone()).or_default();
             *seen += 1;
@@ -101,7 +126,22 @@ fn generated_programs_agree_at_every_level() {
             failures.push(format!("seed {seed}: {message}\n{small}{file}\n"));
         }
     }
-    eprintln!("{count} programs, {} runs; refused: {:#?}", counts.results, counts.refused);
+    eprintln!("{count} programs, {} runs", counts.results);
+    eprintln!("refused: {:#?}\nunsupported: {:#?}", counts.refused, counts.unsupported);
     eprintln!("operators: {operators:?}");
     assert!(failures.is_empty(), "{kinds:#?}\n{}", failures.join("\n"));
+}
+
+/// Runs the program in the file that `TILEWRIGHT_REPRODUCER` names, at the sizes of `TILEWRIGHT_SEED`.
+#[test]
+fn a_reproducer_runs() {
+    let Ok(file) = std::env::var("TILEWRIGHT_REPRODUCER") else { return };
+    let text = std::fs::read_to_string(&file).expect("the file can be read");
+    let program = tilewright::tensor::text::parse(&file, &text).unwrap_or_else(|error| panic!("{error}"));
+    let levels = Levels::lower(&program, &Target::portable()).unwrap_or_else(|failure| panic!("{failure}"));
+    if std::env::var("TILEWRIGHT_SHOW").is_ok() {
+        println!("{}\n{}\n{}", levels.block, levels.task, levels.kernel);
+    }
+    check(&program, number("TILEWRIGHT_SEED", 0), &mut Counts::default())
+        .unwrap_or_else(|message| panic!("{message}"));
 }

@@ -3,7 +3,7 @@
 use crate::random::Random;
 use std::collections::BTreeMap;
 use tilewright::dim::{Cond, Dim, Facts, Relation, Symbol};
-use tilewright::tensor::{Axis, DType, Program, TensorType};
+use tilewright::tensor::{Axis, DType, FunctionId, Op, Operand, Program, TensorType};
 
 use super::DTYPES;
 
@@ -46,7 +46,9 @@ pub(super) fn random_facts(random: &mut Random) -> Facts {
     if count > 1 && random.one_in(2) {
         let _ = facts.declare_splits(OFFSETS, "S", "T");
     }
-    if count > 2 && random.one_in(4) {
+    // Indices exist only where there is something to index.
+    let filled = facts.range(&Symbol::new("N")).is_some_and(|(lo, _)| lo > 0);
+    if filled && random.one_in(2) {
         let _ = facts.declare_range("ids", 0, Dim::symbol("N") - 1);
     }
     if random.one_in(5) {
@@ -151,24 +153,76 @@ impl Sizes {
     }
 }
 
-/// Sizes within the facts of a program, mostly small; `large` puts one of them beyond a block.
+/// The most index tuples that a program goes through at random sizes, where smaller sizes are allowed.
+const MAX_WORK: u64 = 40_000;
+
+/// Sizes within the facts of a program, mostly small; `large` puts one of them beyond a block. All are smaller where the
+/// program would go through too many index tuples.
 pub fn random_sizes(program: &Program, random: &mut Random, large: bool) -> BTreeMap<Symbol, i64> {
     let facts = &program.facts;
-    let symbols: Vec<&Symbol> = facts.symbols().collect();
-    let long = random.below(symbols.len().max(1));
-    let mut sizes = BTreeMap::new();
-    for (k, symbol) in symbols.into_iter().enumerate() {
-        let (lo, hi) = facts.range(symbol).unwrap_or((0, None));
-        let by = facts.divisor(symbol).unwrap_or(1).max(1);
-        let wanted = if large && k == long {
-            random.pick(&[63, 64, 65, 67, 128, 131, 257, 300]).copied().unwrap_or(65)
-        } else {
-            random.pick(&[0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8]).copied().unwrap_or(1)
-        };
-        let floor = |x: i64| x.div_euclid(by) * by;
-        let least = floor(lo.saturating_add(by - 1));
-        let most = hi.map_or(i64::MAX, floor);
-        sizes.insert(symbol.clone(), floor(wanted).max(least).min(most));
+    let count = facts.symbols().count();
+    let long = random.below(count.max(1));
+    let mut wanted: Vec<i64> = (0..count)
+        .map(|k| {
+            let choices: &[i64] = if large && k == long {
+                &[63, 64, 65, 67, 128, 131, 257, 300]
+            } else {
+                &[0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8]
+            };
+            random.pick(choices).copied().unwrap_or(1)
+        })
+        .collect();
+    loop {
+        let sizes: BTreeMap<Symbol, i64> = (facts.symbols().zip(&wanted))
+            .map(|(symbol, &wanted)| (symbol.clone(), within(facts, symbol, wanted)))
+            .collect();
+        let most = wanted.iter_mut().max().filter(|most| **most > 1);
+        match most {
+            Some(most) if work(program, &sizes) > MAX_WORK => *most = *most * 3 / 4,
+            _ => return sizes,
+        }
     }
-    sizes
+}
+
+/// The allowed value next to the wanted one.
+fn within(facts: &Facts, symbol: &Symbol, wanted: i64) -> i64 {
+    let (lo, hi) = facts.range(symbol).unwrap_or((0, None));
+    let by = facts.divisor(symbol).unwrap_or(1).max(1);
+    let floor = |x: i64| x.div_euclid(by) * by;
+    let least = floor(lo.saturating_add(by - 1));
+    let most = hi.map_or(i64::MAX, floor);
+    floor(wanted).max(least).min(most)
+}
+
+/// How many index tuples a program goes through, roughly: ragged extents count as a few.
+fn work(program: &Program, sizes: &BTreeMap<Symbol, i64>) -> u64 {
+    const RAGGED: u64 = 4;
+    let value = |dim: &Dim| dim.eval(sizes).map_or(RAGGED, |value| u64::try_from(value).unwrap_or(0));
+    let mut totals: Vec<u64> = Vec::new();
+    for function in &program.functions {
+        let mut total = 0u64;
+        for node in &function.nodes {
+            let mut extents: BTreeMap<&Symbol, u64> = BTreeMap::new();
+            for operand in &node.operands {
+                let Operand::Value { value: id, labels } = operand else { continue };
+                for (label, axis) in labels.iter().zip(&function.value(*id).ty.axes) {
+                    extents.insert(label, value(&axis.extent));
+                }
+            }
+            let read = extents.values().fold(1u64, |n, extent| n.saturating_mul(*extent));
+            let written = node.results.iter().map(|id| {
+                let axes = &function.value(*id).ty.axes;
+                axes.iter().fold(1u64, |n, axis| n.saturating_mul(value(&axis.extent)))
+            });
+            let own = written.max().unwrap_or(0).max(read);
+            let inner = |id: &FunctionId| totals.get(id.0 as usize).copied().unwrap_or(0);
+            total = total.saturating_add(own).saturating_add(match &node.op {
+                Op::Call { function } => inner(function),
+                Op::Repeat { function, extent, .. } => inner(function).saturating_mul(value(extent)),
+                _ => 0,
+            });
+        }
+        totals.push(total);
+    }
+    totals.pop().unwrap_or(0)
 }

@@ -130,6 +130,13 @@ impl Summary<'_> {
         for index in 0..self.function.params.len() {
             self.values.push(Depends { params: BTreeSet::from([index]), ..Depends::default() });
         }
+        for (index, param) in self.function.params.iter().enumerate() {
+            let mut depends = self.values[index].clone();
+            if let Some(value) = self.function.values.get(param.value.0 as usize) {
+                self.ty(&value.ty, &mut depends);
+            }
+            self.values[index] = depends;
+        }
         for node in &self.function.nodes {
             let mut own = Depends::default();
             dims_of(&node.op).iter().for_each(|dim| self.dim(dim, &mut own));

@@ -32,8 +32,12 @@ pub fn split(program: &Program) -> (Option<Program>, Program) {
     };
     let node_of = defining_nodes(main);
     let at_load = |id: ValueId| times.get(id.0 as usize).is_some_and(|time| *time <= BindingTime::Load);
-    let is_hoisted: Vec<bool> =
-        main.nodes.iter().map(|node| node.results.iter().all(|id| at_load(*id))).collect();
+    // An argument that a function does not look at is passed all the same.
+    let is_hoisted: Vec<bool> = main
+        .nodes
+        .iter()
+        .map(|node| node.results.iter().copied().chain(reads(main, node)).all(at_load))
+        .collect();
     let stays: Vec<bool> = main
         .nodes
         .iter()

@@ -63,7 +63,7 @@ pub(super) fn visit_elements(dim: &Dim, f: &mut dyn FnMut(&Symbol, &[Dim])) {
 }
 
 /// The same value in fewer words: operands of `min` and `max` that never decide go, quotients and remainders that the
-/// facts settle too.
+/// facts settle too; the first and the last offset are 0 and the total.
 pub(super) fn simplify(facts: &Facts, dim: &Dim) -> Dim {
     rebuild(dim, &mut |atom| match atom {
         Atom::Min(args) => {
@@ -73,6 +73,11 @@ pub(super) fn simplify(facts: &Facts, dim: &Dim) -> Dim {
         Atom::Max(args) => of_atom(Atom::Max(deciding(args, |a, b| facts.le(b, a).is_yes()))),
         Atom::Mod(a, k) if facts.nonneg(&a).is_yes() && facts.lt(&a, &k).is_yes() => a,
         Atom::FloorDiv(a, k) if facts.nonneg(&a).is_yes() && facts.lt(&a, &k).is_yes() => Dim::constant(0),
+        Atom::Element(table, index) => match (facts.splits(&table), index.as_slice()) {
+            (Some(_), [at]) if facts.resolve(at).is_zero() => Dim::constant(0),
+            (Some((parts, total)), [at]) if facts.equal(at, parts).is_yes() => total.clone(),
+            _ => Dim::element(table, index),
+        },
         atom => of_atom(atom),
     })
 }

@@ -4,10 +4,11 @@ use super::compiled::TableRead;
 use super::cuboid::Cuboid;
 use super::instance::{Site, Touch, Toucher, Touches};
 use super::sizes::Sizes;
-use super::{MAX_TUPLES, Reason, Violation};
+use super::{MAX_STEPS, MAX_TUPLES, Reason, Violation};
 use crate::block::{Argument, Guard, Node, Range, ValueId, ValueType};
 use crate::dim::{Code, Cond, CondCode, Dim, EvalError, Symbol};
 use crate::task::ir::{Body, BufferId};
+use std::cell::Cell;
 
 type Result<T = ()> = std::result::Result<T, Violation>;
 
@@ -24,11 +25,18 @@ pub(crate) fn body_toucher<'a>(body: &Body, site: &Site<'a>) -> Result<Option<To
     let prologue = builder.nodes(&body.prologue, &mut vars)?;
     let nodes = builder.nodes(&body.nodes, &mut vars)?;
     let site = *site;
+    let left = Cell::new(MAX_STEPS);
     Ok(Some(Box::new(move |at, out| {
-        let mut run = Run { site, slots: at.to_vec(), prologue: true, out };
+        let before = out.len();
+        let mut run = Run { site, slots: at.to_vec(), prologue: true, left: left.get(), out };
         run.steps(&prologue)?;
         run.prologue = false;
-        run.steps(&nodes)
+        run.steps(&nodes)?;
+        left.set(run.left);
+        if run.left == 0 {
+            out.truncate(before);
+        }
+        Ok(left.get() > 0)
     })))
 }
 
@@ -310,6 +318,8 @@ struct Run<'a, 'b> {
     site: Site<'a>,
     slots: Vec<i64>,
     prologue: bool,
+    /// The iterations and tuples that may still be listed; at 0 nothing more is.
+    left: u64,
     out: &'b mut Vec<Touch>,
 }
 
@@ -338,6 +348,10 @@ impl Run<'_, '_> {
                     self.tables(tables)?;
                     let count = extent.eval(&self.slots, self.site.sizes)?;
                     for value in 0..count {
+                        self.left = self.left.saturating_sub(1);
+                        if self.left == 0 {
+                            return Ok(());
+                        }
                         self.slots.push(value);
                         let done = self.steps(body);
                         self.slots.pop();
@@ -412,7 +426,8 @@ impl Run<'_, '_> {
 
     fn tuple(&mut self, elements: &Elements, found: &mut Found) -> Eval<bool> {
         found.count += 1;
-        if found.count > MAX_TUPLES {
+        self.left = self.left.saturating_sub(1);
+        if found.count > MAX_TUPLES || self.left == 0 {
             return Ok(false);
         }
         let sizes: &Sizes = self.site.sizes;

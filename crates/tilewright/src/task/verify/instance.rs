@@ -41,8 +41,9 @@ pub struct Site<'a> {
     pub sizes: &'a Sizes,
 }
 
-/// Appends what the task at the given coordinates touches, in the order in which it does.
-pub type Toucher<'a> = Box<dyn Fn(&[i64], &mut Vec<Touch>) -> Result<(), EvalError> + 'a>;
+/// Appends what the task at the given coordinates touches, in the order in which it does; false, and nothing appended,
+/// where that is too much to list.
+pub type Toucher<'a> = Box<dyn Fn(&[i64], &mut Vec<Touch>) -> Result<bool, EvalError> + 'a>;
 
 /// A kind of body that can say what it touches.
 pub trait Touches {
@@ -250,23 +251,24 @@ impl<'a> Instance<'a> {
         }
         let reads = family.regions(&family.reads, at, self).map_err(failed)?;
         let writes = family.regions(&family.writes, at, self).map_err(failed)?;
-        match &family.toucher {
+        let listed = match &family.toucher {
             Some(toucher) => toucher(at, &mut touches).map_err(failed)?,
-            None => {
-                let declared = |regions: &[(BufferId, Cuboid)], write: bool| -> Vec<Touch> {
-                    let touch = |(buffer, elements): &(BufferId, Cuboid)| Touch {
-                        buffer: *buffer,
-                        elements: elements.clone(),
-                        write,
-                        prologue: false,
-                        table: false,
-                        exact: write,
-                    };
-                    regions.iter().map(touch).collect()
+            None => false,
+        };
+        if !listed {
+            let declared = |regions: &[(BufferId, Cuboid)], write: bool| -> Vec<Touch> {
+                let touch = |(buffer, elements): &(BufferId, Cuboid)| Touch {
+                    buffer: *buffer,
+                    elements: elements.clone(),
+                    write,
+                    prologue: false,
+                    table: false,
+                    exact: write,
                 };
-                touches.extend(declared(&reads, false));
-                touches.extend(declared(&writes, true));
-            }
+                regions.iter().map(touch).collect()
+            };
+            touches.extend(declared(&reads, false));
+            touches.extend(declared(&writes, true));
         }
         let moment = |touch: Touch| Moment { waits: if touch.prologue { 0 } else { waits.len() }, touch };
         let (early, body): (Vec<Touch>, Vec<Touch>) = touches.into_iter().partition(|touch| touch.prologue);

@@ -49,6 +49,10 @@ pub const MAX_TASKS_AT_ALL: usize = 1 << 14;
 /// The most tasks of all assignments together; the rest of the assignments is left out.
 pub const MAX_TASKS_TOGETHER: usize = 6000;
 
+/// The most iterations and index tuples of all tasks of a family that are listed for one assignment; the other tasks
+/// touch what they declare.
+pub const MAX_STEPS: u64 = 1 << 18;
+
 /// The most index tuples of one load or store that are listed one by one; beyond it their hull stands for them.
 pub const MAX_TUPLES: usize = 1 << 14;
 

@@ -6,6 +6,7 @@ use super::{AttributeKind, Meaning, Problem, Site, Special};
 use crate::dim::Dim;
 use crate::tensor::ir::{Axis, TensorType};
 use crate::tensor::nest::Expr;
+use crate::tensor::storage;
 
 /// The operator.
 pub static SLICE: Special = Special {
@@ -24,6 +25,20 @@ fn infer(site: &Site, stated: Option<&[Vec<Axis>]>) -> Result<Vec<TensorType>, P
     let (from, size) = (site.position_along(1, ty, over)?, site.dim(2)?);
     let mut axes = ty.axes.clone();
     let label = Dim::symbol(axes[over].name.clone());
+    let inside =
+        || site.facts.nonneg(from).is_yes() && site.facts.le(&(from + size), &axes[over].extent).is_yes();
+    let depends = |k: &usize| storage::depends_on(ty, *k, site.facts).contains(&over);
+    if let Some(k) = (over + 1..axes.len()).find(depends)
+        && !inside()
+    {
+        return Err(format!(
+            "the extent of `{}` depends on `{}`, and `{from}` to `{}` is not known to lie inside `{}`",
+            axes[k].name,
+            axes[over].name,
+            from + size,
+            axes[over].extent
+        ));
+    }
     axes[over].extent = size.clone();
     let mut index = index_of(ty);
     index[over] = label + from;
