@@ -729,8 +729,13 @@ fn before_arena(program: &Program) -> Vec<(String, Program)> {
     temporaries(program, |offset, _| *offset = &*offset - 4096)
 }
 
+/// One byte further; a buffer of bytes is aligned anywhere.
 fn unaligned(program: &Program) -> Vec<(String, Program)> {
-    let mut found = temporaries(program, |offset, _| *offset = &*offset + 2);
+    let mut found = temporaries(program, |offset, _| *offset = &*offset + 1);
+    found.retain(|(name, _)| {
+        let id = program.find_buffer(&Symbol::new(name)).expect("a buffer of this name");
+        program.buffer(id).dtype.bytes() > 1
+    });
     found.iter_mut().for_each(|(_, mutant)| mutant.arena = &mutant.arena + 4);
     found
 }

@@ -64,7 +64,9 @@ fn cells(edges: &[Edge], env: &dyn Env) -> Vec<(u32, Vec<i64>)> {
                     (value(lo, env)..value(hi, env)).collect()
                 }
                 EdgeIndex::Gather { label, lo, hi, cell } => (value(lo, env)..value(hi, env))
-                    .map(|i| value(cell, &Scope { parent: env, names: &[label.clone()], values: &[i] }))
+                    .map(|i| {
+                        value(cell, &Scope { parent: env, names: std::slice::from_ref(label), values: &[i] })
+                    })
                     .collect(),
             };
             tuples = tuples
