@@ -1,7 +1,12 @@
 //! The operators of `tensor/ops` at the block level.
 
-use crate::support::{agree, lowered, tensor};
+use crate::support::{agree, bindings, lowered, same, symbols, tensor};
 use tilewright::block::{Node, ValueType};
+use tilewright::journal::Journal;
+use tilewright::target::Target;
+use tilewright::task::eval::{Choice, Schedule};
+use tilewright::tensor::eval::Numerics;
+use tilewright::{kernel, task};
 
 const TWO: &[&[(&str, i64)]] = &[
     &[("S", 0), ("D", 0)],
@@ -137,6 +142,31 @@ fn updates() {
     agree(&kept, sizes);
     let twice = UPDATE.replace("return y", "z = update y[b, C, D] x[b, S, D] over C at 1\n return z");
     agree(&twice, sizes);
+}
+
+#[test]
+fn an_update_past_either_end_is_dropped_at_every_level() {
+    let source = UPDATE.replace("elements 0..=C", "elements -4..=C + 2");
+    let program = tensor(&source);
+    let (target, mut journal) = (Target::portable(), Journal::new());
+    let blocks = lowered(&program);
+    let tasks = task::lower::lower(&blocks, &target, &mut journal).unwrap_or_else(|error| panic!("{error}"));
+    let kernels =
+        kernel::lower::lower(&tasks, &target, &mut journal).unwrap_or_else(|error| panic!("{error}"));
+    for (seed, (c, s)) in [(4, 3), (70, 66), (1, 9), (0, 2), (130, 1)].into_iter().enumerate() {
+        let sizes = symbols(&[("B", 5), ("C", c), ("D", 2), ("S", s)]);
+        let bindings = bindings(&program, &sizes, seed as u64);
+        for numerics in [Numerics::F64, Numerics::Own] {
+            let want = tilewright::tensor::eval::eval(&program, &bindings, numerics).unwrap();
+            let schedule = || Schedule::new(3, Choice::Random(seed as u64));
+            let got = [
+                tilewright::block::eval::eval(&blocks, &bindings, numerics).unwrap(),
+                task::eval::eval(&tasks, &bindings, numerics, &mut schedule()).unwrap(),
+                kernel::eval::eval(&kernels, &bindings, numerics, &mut schedule()).unwrap(),
+            ];
+            got.iter().for_each(|got| assert!(same(&got[0], &want[0]), "C = {c}, S = {s}: {got:?} {want:?}"));
+        }
+    }
 }
 
 #[test]

@@ -102,14 +102,8 @@ impl Lowering<'_> {
             }
             (Some(_), _) => NestKind::Reduction,
         };
-        let windows = self.windows(node, nest)?;
-        let mut depends: Vec<Vec<usize>> =
+        let depends: Vec<Vec<usize>> =
             (0..nest.axes.len()).map(|k| storage::depends_on(&ty, k, &self.facts)).collect();
-        for (depends, room) in depends.iter_mut().zip(&windows) {
-            let names =
-                (0..nest.rank).filter(|&i| room.as_ref().is_some_and(|r| r.mentions(&nest.axes[i].name)));
-            depends.extend(names);
-        }
         let limit = |k: usize| self.facts.interval(&storage::bound(&ty, k, &self.facts)?).hi;
         let mentions = |read: &tensor::Read, name: &Symbol| {
             read.when.mentions(name) || read.index.iter().any(|dim| dim.mentions(name))
@@ -131,11 +125,7 @@ impl Lowering<'_> {
         let mut axes: Vec<Axis> = Vec::with_capacity(nest.axes.len());
         let mut depth = 0;
         for (k, (axis, size)) in nest.axes.iter().zip(blocks).enumerate() {
-            let extent = match &windows[k] {
-                Some(room) => Dim::min(&axis.extent, room.clone()),
-                None => axis.extent.clone(),
-            };
-            let end = extent.substitute(&|symbol| {
+            let end = axis.extent.substitute(&|symbol| {
                 let earlier = depends[k].iter().find(|&&i| nest.axes[i].name == *symbol)?;
                 axes.get(*earlier).map(|axis| axis.range.start.clone())
             });
@@ -171,33 +161,6 @@ impl Lowering<'_> {
             });
         }
         Ok(axes)
-    }
-
-    /// For each axis of a nest that writes a window of its result: how many indices lie inside the result, where that
-    /// may be fewer than the axis has. What would fall outside is dropped by the end of the range.
-    fn windows(&self, node: &tensor::Node, nest: &Nest) -> Result<Vec<Option<Dim>>, Error> {
-        let mut windows = vec![None; nest.axes.len()];
-        let result = node.results.first().and_then(|result| self.source.values.get(result.0 as usize));
-        let (Some(result), Some(_)) = (result, nest.overwrites) else { return Ok(windows) };
-        for (k, (index, axis)) in nest.write.iter().zip(&result.ty.axes).enumerate() {
-            let position = index - Dim::symbol(nest.axes[k].name.clone());
-            if position.is_zero() {
-                continue;
-            }
-            if !self.facts.nonneg(&position).is_yes() {
-                return Err(Error::Unsupported {
-                    place: self.place(node),
-                    what: format!("writing from position `{position}`, which may be negative,"),
-                    instead:
-                        "a fact such as `elements 0..=N` on the tensor that gives it says that it is not"
-                            .into(),
-                });
-            }
-            if !self.facts.le(&(&position + &nest.axes[k].extent), &axis.extent).is_yes() {
-                windows[k] = Some(&axis.extent - &position);
-            }
-        }
-        Ok(windows)
     }
 
     /// What is near at the same time, at most.
