@@ -91,7 +91,10 @@ impl Levels {
 
         let task =
             task::lower::lower(&block, target, &mut journal).map_err(|error| not_lowered("task", &error))?;
-        task::verify::verify(&task, target).map_err(|violation| failure("task", "verify", violation))?;
+        task::verify::verify(&task, target).map_err(|violation| Failure {
+            unsupported: violation.reason == task::verify::Reason::TooLarge,
+            ..failure("task", "verify", violation)
+        })?;
         round_trip("task", &task, |text| task::text::parse("round_trip.task", text))?;
 
         let kernel = kernel::lower::lower(&task, target, &mut journal)

@@ -77,7 +77,7 @@ impl Stages {
         // Each map becomes a family of tasks; events are derived from what the tasks read and write.
         let task = task::lower::lower(&block, target, journal)?;
         if verify {
-            task::verify::verify(&task, target).map_err(|violation| bug("task", violation.to_string()))?;
+            task::verify::verify(&task, target).map_err(refused)?;
         }
 
         // Each body becomes code over tiles.
@@ -88,5 +88,17 @@ impl Stages {
         }
 
         Ok(Stages { tensor, block, task, kernel: Arc::new(kernel) })
+    }
+}
+
+/// What the verifier of tasks refuses is a bug, unless there is too much for it to look at.
+fn refused(violation: task::verify::Violation) -> Error {
+    match violation.reason {
+        task::verify::Reason::TooLarge => Error::Unsupported {
+            place: violation.place,
+            what: format!("a program with {}", violation.message),
+            instead: "sizes as symbols with a range are checked at small values".into(),
+        },
+        _ => Error::Bug { stage: "task", message: violation.to_string() },
     }
 }

@@ -43,7 +43,10 @@ pub(super) fn random_facts(random: &mut Random) -> Facts {
             let _ = facts.declare_divisor(name, random.between(2, 4));
         }
     }
-    if count > 1 && random.one_in(2) {
+    // Something is split only where there are parts, and nothing may be there to split otherwise.
+    let has_parts = within(&facts, &Symbol::new("S"), i64::MAX) > 0;
+    let may_be_empty = within(&facts, &Symbol::new("T"), 0) == 0;
+    if count > 1 && (has_parts || may_be_empty) && random.one_in(2) {
         let _ = facts.declare_splits(OFFSETS, "S", "T");
     }
     // Indices exist only where there is something to index.
