@@ -100,7 +100,7 @@ impl BodyText for Body {
     }
 }
 
-/// The text of [`print`].
+/// The text of [`print()`].
 impl<B: BodyText> fmt::Display for Program<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&print(self))

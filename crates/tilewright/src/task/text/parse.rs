@@ -258,7 +258,7 @@ fn find_buffer(p: &mut Parser<'_>, buffers: &[Buffer]) -> Result<BufferId, Error
     Ok(BufferId(index as u32))
 }
 
-/// Reads an access as [`print_access`] writes it.
+/// Reads an access as `print_access` writes it.
 pub fn parse_access(p: &mut Parser<'_>, buffers: &[Buffer]) -> Result<Access, Error> {
     let buffer = find_buffer(p, buffers)?;
     if !p.at("[") || p.on_new_line() {
@@ -273,7 +273,7 @@ pub fn parse_access(p: &mut Parser<'_>, buffers: &[Buffer]) -> Result<Access, Er
     Ok(Access { buffer, region })
 }
 
-/// Reads an edge of a task with these coordinates as [`print_edge`] writes it.
+/// Reads an edge of a task with these coordinates as `print_edge` writes it.
 pub fn parse_edge(
     p: &mut Parser<'_>,
     events: &[Event],
