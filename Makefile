@@ -19,7 +19,7 @@ lint: setup
 
 test: lint
 	$(CARGO) test --workspace -q
-	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --workspace --no-deps -q
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps -q
 
 fuzz: setup
 	TILEWRIGHT_GGUF_FILES=1000000 $(CARGO) test --release -p tilewright-models --test gguf_fuzz -- --nocapture

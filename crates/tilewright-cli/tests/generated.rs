@@ -82,7 +82,7 @@ fn kind(message: &str) -> String {
 #[test]
 fn generated_programs_agree_at_every_level() {
     let first = number("TILEWRIGHT_SEED", 0);
-    let count = number("TILEWRIGHT_PROGRAMS", 60);
+    let count = number("TILEWRIGHT_PROGRAMS", 200);
     let mut counts = Counts::default();
     let mut operators: BTreeMap<&'static str, usize> = BTreeMap::new();
     let mut failures = Vec::new();
