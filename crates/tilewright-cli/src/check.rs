@@ -173,7 +173,7 @@ fn agree(
 }
 
 /// Runs a compiled program and compares with evaluation in the program's own types: equal bit for bit, or within what
-/// rounding at other places can do ([`spread`]).
+/// rounding at other places can do (`spread`).
 ///
 /// # Errors
 /// The failure.

@@ -1,4 +1,4 @@
-//! The `tilewright` command: one file for each subcommand. A subcommand gives a [`Report`] or a [`Failure`]; what is printed, where, and the
+//! The `tilewright` command: one file for each subcommand. A subcommand gives a `Report` or a `Failure`; what is printed, where, and the
 //! exit status are decided here.
 
 mod doctor;

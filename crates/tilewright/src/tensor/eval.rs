@@ -1,6 +1,6 @@
 //! What a tensor program means: evaluation, slow and obvious.
 //!
-//! A function runs node by node; a node is a nest ([`nest`]), an opaque function of whole arrays, or a call. Arrays
+//! A function runs node by node; a node is a nest (`nest`), an opaque function of whole arrays, or a call. Arrays
 //! are in storage order ([`super::storage`]). What nothing has written is NaN or, for integers, the greatest value of
 //! the type, so that it shows.
 

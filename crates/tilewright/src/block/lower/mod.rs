@@ -1,8 +1,8 @@
 //! The arrow from tensor programs to block programs: every nest becomes maps over blocks, nothing is fused.
 //!
-//! Function by function and node by node: a structured operator becomes one map per result ([`nest`]), an opaque one
+//! Function by function and node by node: a structured operator becomes one map per result (`nest`), an opaque one
 //! an opaque node, calls and repeats stay. Tensors keep their names and types. An update that overwrites its operand
-//! takes over the operand's memory where nobody needs the old contents, and a copy of it otherwise ([`update`]).
+//! takes over the operand's memory where nobody needs the old contents, and a copy of it otherwise (`update`).
 //!
 //! Reductions accumulate in the order of the nest, so that evaluation agrees with the tensor program bit for bit.
 

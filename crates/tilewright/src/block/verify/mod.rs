@@ -6,7 +6,7 @@
 //!   range per label.
 //! - A carry's state fits its monoid, and stays of one type from `from` to the result; only sequential maps carry.
 //! - A store goes to a tensor that the enclosing function-level map defines. Iterations of parallel maps write
-//!   different elements ([`writes`]).
+//!   different elements (`writes`).
 //! - A tensor is read after the node that defines it, never inside it; one whose memory another took over is read no
 //!   more.
 //!

@@ -1,11 +1,11 @@
 //! From block programs to task programs: families, regions, events, memory, phases.
 //!
-//! 1. [`flatten`]: calls are inlined, repeats stay, tensors become buffers in storage order, each map nest at function
+//! 1. `flatten`: calls are inlined, repeats stay, tensors become buffers in storage order, each map nest at function
 //!    level a family.
-//! 2. [`region`]: what a task of each family touches.
-//! 3. [`events`]: from what two families touch, who waits for whom (`docs/events.md`).
-//! 4. [`memory`]: which buffers are the caller's, and where the others lie.
-//! 5. [`phases`]: what a task may load before its waits.
+//! 2. `region`: what a task of each family touches.
+//! 3. `events`: from what two families touch, who waits for whom (`docs/events.md`).
+//! 4. `memory`: which buffers are the caller's, and where the others lie.
+//! 5. `phases`: what a task may load before its waits.
 
 mod body;
 mod dims;
