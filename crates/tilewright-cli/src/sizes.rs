@@ -74,7 +74,7 @@ pub fn bind<'a>(
             equations.push((total, offset, format!("the last offset is {offset}")));
         }
         for (dim, actual, says) in equations {
-            let Some((symbol, value)) = solve(dim, actual) else { continue };
+            let Some((symbol, value)) = dim.solve(actual) else { continue };
             check(facts, &symbol, value).map_err(|error| {
                 let reason = match error {
                     Error::Input { message, .. } => message,
@@ -99,17 +99,6 @@ pub fn bind<'a>(
         sizes.entry(symbol.clone()).or_insert(Size { value, origin });
     }
     Ok(sizes)
-}
-
-/// The symbol and its value for which a dim that is linear in one symbol is `actual`.
-fn solve(dim: &Dim, actual: i64) -> Option<(Symbol, i64)> {
-    let symbols = dim.symbols();
-    let symbol = symbols.first().filter(|_| symbols.len() == 1 && dim.tables().is_empty())?;
-    let affine = dim.affine(std::slice::from_ref(symbol))?;
-    let (rest, factor) = (affine.constant.as_constant()?, affine.coefficients.first()?.as_constant()?);
-    let product = actual.checked_sub(rest)?;
-    let value = product.checked_div(factor).filter(|_| product % factor == 0)?;
-    Some((symbol.clone(), value))
 }
 
 impl Size {

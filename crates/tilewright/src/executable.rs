@@ -212,8 +212,8 @@ impl Executable {
         Ok(Weights { tensors })
     }
 
-    /// The sizes that follow from tensors: every parameter axis whose extent is a single symbol binds it, and every
-    /// symbol with one possible value has that.
+    /// The sizes that follow from tensors: every storage extent that determines a symbol ([`crate::dim::Dim::determines`])
+    /// binds it, and every symbol with one possible value has that.
     ///
     /// # Errors
     /// [`Error::Input`] if two tensors disagree, or a tensor has another rank than its parameter.
@@ -244,8 +244,7 @@ impl Executable {
                 });
             }
             for (extent, &actual) in storage.extents.iter().zip(tensor.extents()) {
-                let Some(symbol) = extent.as_symbol() else { continue };
-                let actual = actual as i64;
+                let Some((symbol, actual)) = extent.solve(actual as i64) else { continue };
                 match sizes.insert(symbol.clone(), actual) {
                     Some(other) if other != actual => {
                         return Err(Error::Input {

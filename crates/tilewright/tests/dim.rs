@@ -680,3 +680,20 @@ fn a_table_and_a_symbol_keep_apart() {
     assert_eq!(d.rename_tables(&|t| (t.as_str() == "x").then(|| "y".into())), dim("off[off + y[i]]"));
     assert_eq!(d.substitute(&|s| (s.as_str() == "i").then(|| 3.into())), dim("off[off + x[3]]"));
 }
+
+#[test]
+fn a_dim_that_is_linear_in_one_symbol_determines_it() {
+    let dim = |text: &str| text.parse::<Dim>().expect("a dim");
+    let solved =
+        |text: &str, actual: i64| dim(text).solve(actual).map(|(symbol, value)| (symbol.to_string(), value));
+    assert_eq!(solved("S", 7), Some(("S".into(), 7)));
+    assert_eq!(solved("E + 1", 5), Some(("E".into(), 4)));
+    assert_eq!(solved("4*H", 12), Some(("H".into(), 3)));
+    assert_eq!(solved("4*H", 13), None);
+    assert_eq!(solved("3 - E", 1), Some(("E".into(), 2)));
+    assert_eq!(solved("E + 1", i64::MIN), None);
+    assert_eq!(solved("-E", i64::MIN), None);
+    for text in ["5", "S*T", "S*S", "S + T", "off[S]", "floordiv(S, 2)"] {
+        assert_eq!(dim(text).determines(), None, "{text}");
+    }
+}

@@ -397,6 +397,30 @@ impl Dim {
         sum
     }
 
+    /// The one symbol that the value of this dim determines: it is linear in it with constant coefficients, and
+    /// mentions nothing else. With it the coefficient and the constant.
+    fn linear(&self) -> Option<(Symbol, i64, i64)> {
+        let symbols = self.symbols();
+        let symbol = symbols.first().filter(|_| symbols.len() == 1 && self.tables().is_empty())?;
+        let affine = self.affine(std::slice::from_ref(symbol))?;
+        let factor = affine.coefficients.first()?.as_constant().filter(|factor| *factor != 0)?;
+        Some((symbol.clone(), factor, affine.constant.as_constant()?))
+    }
+
+    /// The symbol whose value follows from that of this dim: `S`, `E + 1` and `4*H` determine one, `S*T` none.
+    pub fn determines(&self) -> Option<Symbol> {
+        self.linear().map(|(symbol, ..)| symbol)
+    }
+
+    /// The symbol that this dim determines, and its value where that of the dim is `actual`; none where no integer
+    /// gives it.
+    pub fn solve(&self, actual: i64) -> Option<(Symbol, i64)> {
+        let (symbol, factor, rest) = self.linear()?;
+        let product = actual.checked_sub(rest)?;
+        let value = product.checked_div(factor).filter(|value| value.checked_mul(factor) == Some(product))?;
+        Some((symbol, value))
+    }
+
     /// The dim as a linear form in `vars`, if it is one.
     pub fn affine(&self, vars: &[Symbol]) -> Option<Affine> {
         let mut coefficients: Vec<Builder> = vars.iter().map(|_| Builder::default()).collect();

@@ -2,12 +2,13 @@
 //!
 //! A value is known as late as the latest thing that it depends on: its operator's operands, masks, integer tensors
 //! and sizes, those in its extents included. A size is known at compile time if the facts leave one value, at load if
-//! it is an extent of a weight, else when a plan is made.
+//! an extent of a weight in memory determines it, else when a plan is made.
 
 use super::infer::dims_of;
 use super::ir::{
-    Function, Op, Operand, ParamKind, Program, RepeatArgument, RepeatResult, TensorType, ValueId,
+    Function, FunctionId, Op, Operand, ParamKind, Program, RepeatArgument, RepeatResult, TensorType, ValueId,
 };
+use super::storage::Storage;
 use crate::dim::{Dim, Symbol};
 use std::collections::BTreeSet;
 
@@ -84,7 +85,8 @@ pub fn size_time(program: &Program, symbol: &Symbol) -> BindingTime {
     let Some(main) = program.functions.last() else { return BindingTime::Plan };
     let of_weight = main.params.iter().filter(|param| param.kind == ParamKind::Weight).any(|param| {
         let value = main.values.get(param.value.0 as usize);
-        value.is_some_and(|value| value.ty.axes.iter().any(|axis| axis.extent.as_symbol() == Some(symbol)))
+        let storage = value.and_then(|value| Storage::of(main, &value.ty, &program.facts).ok());
+        storage.is_some_and(|s| s.extents.iter().any(|extent| extent.determines().as_ref() == Some(symbol)))
     });
     if of_weight { BindingTime::Load } else { BindingTime::Plan }
 }
@@ -142,6 +144,9 @@ impl Summary<'_> {
             dims_of(&node.op).iter().for_each(|dim| self.dim(dim, &mut own));
             if let Op::Reduce { guard, .. } | Op::Contract { guard, .. } = &node.op {
                 guard.masks.iter().for_each(|(mask, _)| self.value(*mask, &mut own));
+            }
+            if let Op::Call { function } | Op::Repeat { function, .. } = &node.op {
+                own.sizes = own.sizes.max(self.sizes_within(*function));
             }
             let operands: Vec<Depends> = node.operands.iter().map(|operand| self.operand(operand)).collect();
             let mut results = Vec::with_capacity(node.results.len());
@@ -204,6 +209,12 @@ impl Summary<'_> {
 
     fn ty(&self, ty: &TensorType, depends: &mut Depends) {
         ty.axes.iter().for_each(|axis| self.dim(&axis.extent, depends));
+    }
+
+    /// The latest size that a function needs, for whatever is in it.
+    fn sizes_within(&self, function: FunctionId) -> BindingTime {
+        let values = self.callees.get(function.0 as usize);
+        values.into_iter().flatten().map(|depends| depends.sizes).max().unwrap_or_default()
     }
 
     /// What a result of a function depends on.

@@ -32,12 +32,19 @@ pub fn split(program: &Program) -> (Option<Program>, Program) {
     };
     let node_of = defining_nodes(main);
     let at_load = |id: ValueId| times.get(id.0 as usize).is_some_and(|time| *time <= BindingTime::Load);
-    // An argument that a function does not look at is passed all the same.
-    let is_hoisted: Vec<bool> = main
-        .nodes
-        .iter()
-        .map(|node| node.results.iter().copied().chain(reads(main, node)).all(at_load))
-        .collect();
+    // An argument that a function does not look at is passed all the same, so that it must be there too.
+    let mut is_there: Vec<bool> = (0..main.values.len() as u32).map(|id| at_load(ValueId(id))).collect();
+    let mut is_hoisted: Vec<bool> = Vec::with_capacity(main.nodes.len());
+    for node in &main.nodes {
+        let mut needs = node.results.iter().copied().chain(reads(main, node));
+        let hoisted = needs.all(|id| is_there.get(id.0 as usize).copied().unwrap_or(false));
+        for id in node.results.iter().filter(|_| !hoisted) {
+            if let Some(there) = is_there.get_mut(id.0 as usize) {
+                *there = false;
+            }
+        }
+        is_hoisted.push(hoisted);
+    }
     let stays: Vec<bool> = main
         .nodes
         .iter()
