@@ -216,19 +216,24 @@ impl<'a> Compiled<'a> {
         })
     }
 
-    /// The declared elements of a task, inside their buffers.
+    /// The declared elements of a task, inside their buffers. Where what the body touches is `listed`, a region that
+    /// needs an element which a table does not have is empty: it covers nothing that the body touches.
     pub(super) fn regions(
         &self,
         regions: &[CompiledRegion],
         at: &[i64],
         instance: &Instance<'_>,
+        listed: bool,
     ) -> Result<Vec<(BufferId, Cuboid)>, EvalError> {
         let mut found = Vec::with_capacity(regions.len());
         for region in regions {
-            let mut axes = Vec::with_capacity(region.intervals.len());
-            for (lo, hi) in &region.intervals {
-                axes.push((lo.eval(at, instance.sizes)?, hi.eval(at, instance.sizes)?));
-            }
+            let interval =
+                |(lo, hi): &(Code, Code)| Ok((lo.eval(at, instance.sizes)?, hi.eval(at, instance.sizes)?));
+            let axes: Result<Vec<(i64, i64)>, EvalError> = region.intervals.iter().map(interval).collect();
+            let axes = match axes {
+                Err(EvalError::NoElement { .. }) if listed => vec![(0, 0); region.intervals.len()],
+                axes => axes?,
+            };
             let region_of = Cuboid { axes }.clipped(&instance.extents[region.buffer.0 as usize]);
             found.push((region.buffer, region_of));
         }

@@ -239,22 +239,27 @@ impl<'a> Instance<'a> {
             edge.tables(at, self, index, &mut moments).map_err(failed)?;
             waits.push(self.cells_of(program, family, edge, at)?);
         }
+        let mut body = Vec::new();
+        let listed = match &family.toucher {
+            Some(toucher) => toucher(at, &mut body).map_err(failed)?,
+            None => false,
+        };
         let mut touches = Vec::new();
-        for region in family.reads.iter().chain(&family.writes) {
-            region.tables.iter().try_for_each(|table| table.touch(at, self, &mut touches)).map_err(failed)?;
+        if !listed {
+            // Nothing reads a region when the task runs, but what the body reads to find its elements is not known.
+            for table in family.reads.iter().chain(&family.writes).flat_map(|region| &region.tables) {
+                table.touch(at, self, &mut touches).map_err(failed)?;
+            }
         }
+        touches.append(&mut body);
         let mut notifies = Vec::new();
         let mut late = Vec::new();
         for edge in &family.notifies {
             edge.tables(at, self, waits.len(), &mut late).map_err(failed)?;
             notifies.extend(self.cells_of(program, family, edge, at)?);
         }
-        let reads = family.regions(&family.reads, at, self).map_err(failed)?;
-        let writes = family.regions(&family.writes, at, self).map_err(failed)?;
-        let listed = match &family.toucher {
-            Some(toucher) => toucher(at, &mut touches).map_err(failed)?,
-            None => false,
-        };
+        let reads = family.regions(&family.reads, at, self, listed).map_err(failed)?;
+        let writes = family.regions(&family.writes, at, self, listed).map_err(failed)?;
         if !listed {
             let declared = |regions: &[(BufferId, Cuboid)], write: bool| -> Vec<Touch> {
                 let touch = |(buffer, elements): &(BufferId, Cuboid)| Touch {
