@@ -4,5 +4,6 @@ pub mod cores;
 mod memory;
 pub mod pool;
 pub mod portable;
+pub mod workers;
 
 pub use portable::Portable;

@@ -1,18 +1,14 @@
 //! The portable executor: runs kernel programs anywhere, on a pool of workers with event counters.
 //!
-//! Every worker runs its queue of tasks in rank order: prologue, waits, body, notifies. An event cell is an atomic counter;
-//! a wait spins a little, then yields. An abort word stops every loop; a run in which all workers wait and none makes
-//! progress is given up with the state of its counters.
+//! The workers follow the loop of [`crate::workers`]; a body is interpreted statement by statement.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use tilewright::dim::{Env, EvalError, Symbol};
 use tilewright::error::Error;
 use tilewright::kernel::tile::{Compiled, Frame, Step};
-use tilewright::kernel::{self, Statement, WorkerStep};
+use tilewright::kernel::{self, Statement};
 use tilewright::runtime::{Control, Loaded, Memory, Runtime, Slot};
 use tilewright::task::{BufferId, BufferKind, Cells, Plan, TaskRef};
 use tilewright::tensor::DType;
@@ -20,12 +16,7 @@ use tilewright::tensor::eval::Numerics;
 
 use crate::memory::{Buffers, Bytes, Worker, useful_workers};
 use crate::pool::Pool;
-
-/// Polls of a counter before a waiting worker yields its processor.
-const SPINS: u32 = 200;
-
-/// Yields between two looks at the clock.
-const YIELDS: u32 = 100;
+use crate::workers::{self, Body, FamilyEdges, Work, fault};
 
 /// Runs kernel programs in plain Rust.
 #[derive(Clone)]
@@ -97,31 +88,16 @@ struct Ready {
 /// A program bound to sizes.
 struct Bound {
     symbols: BTreeMap<Symbol, i64>,
-    families: Vec<BoundFamily>,
-}
-
-struct BoundFamily {
-    kernel: Compiled,
-    waits: Vec<Cells>,
-    notifies: Vec<Cells>,
+    kernels: Vec<Compiled>,
+    edges: Vec<FamilyEdges>,
 }
 
 /// What the workers of one run share.
 struct Run<'a> {
-    program: &'a kernel::Program,
     bound: &'a Bound,
-    plan: &'a Plan,
-    control: &'a Control,
+    symbols: &'a BTreeMap<Symbol, i64>,
     buffers: Buffers,
     tables: BTreeMap<&'a Symbol, (BufferId, &'a [usize])>,
-    counters: Vec<AtomicU32>,
-    workers: usize,
-    abort: AtomicBool,
-    failure: Mutex<Option<Error>>,
-    /// Tasks finished.
-    finished: AtomicU64,
-    /// Workers that wait or have nothing left to do.
-    idle: AtomicUsize,
 }
 
 impl Loaded for Ready {
@@ -158,27 +134,27 @@ impl Loaded for Ready {
         }
         let integer = |dtype: DType| dtype.is_int() || dtype == DType::Bool;
         let run = Run {
-            program: &self.program,
             bound: &bound,
-            plan,
-            control,
+            symbols: &plan.symbols,
             buffers: Buffers(buffers),
             tables: (tasks.buffers.iter().zip(&plan.buffers).enumerate())
                 .filter(|(_, (buffer, _))| integer(buffer.dtype))
                 .map(|(k, (buffer, size))| (&buffer.name, (BufferId(k as u32), size.extents.as_slice())))
                 .collect(),
-            counters: (0..plan.cells()).map(|_| AtomicU32::new(0)).collect(),
-            workers: useful_workers(&self.pool, plan.tasks),
-            abort: AtomicBool::new(false),
-            failure: Mutex::new(None),
-            finished: AtomicU64::new(0),
-            idle: AtomicUsize::new(0),
         };
-        let outcome = self.pool.run(&|worker| run.work(worker));
-        if let Some(error) = run.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            return Err(error);
-        }
-        outcome.map_err(|_| Error::Bug { stage: "kernel", message: "a task panicked".into() })
+        let work = Work {
+            steps: &self.program.worker,
+            families: &bound.edges,
+            plan,
+            control,
+            tables: &Tables(&run),
+            workers: useful_workers(&self.pool, plan.tasks),
+        };
+        workers::run(&self.pool, &work, |_| Bodies {
+            run: &run,
+            frames: run.bound.kernels.iter().map(|_| None).collect(),
+            machine: Worker::new(&run.buffers),
+        })
     }
 }
 
@@ -190,7 +166,7 @@ impl Ready {
             return Ok(Arc::clone(bound));
         }
         let tasks = &self.program.tasks;
-        let mut families = Vec::new();
+        let (mut kernels, mut edges) = (Vec::new(), Vec::new());
         for family in &tasks.families {
             let coordinates: Vec<Symbol> = family.coordinates.iter().map(|(name, _)| name.clone()).collect();
             let cells = |edges: &[tilewright::task::Edge]| {
@@ -201,26 +177,23 @@ impl Ready {
                     .collect::<Result<Vec<_>, EvalError>>()
                     .map_err(|error| fault(&family.name, &error))
             };
-            families.push(BoundFamily {
-                kernel: Compiled::new(
-                    &family.name,
-                    &coordinates,
-                    &family.body,
-                    &tasks.buffers,
-                    &plan.symbols,
-                )?,
+            edges.push(FamilyEdges {
+                name: family.name.clone(),
                 waits: cells(&family.waits)?,
                 notifies: cells(&family.notifies)?,
             });
+            kernels.push(Compiled::new(
+                &family.name,
+                &coordinates,
+                &family.body,
+                &tasks.buffers,
+                &plan.symbols,
+            )?);
         }
-        let bound = Arc::new(Bound { symbols: plan.symbols.clone(), families });
+        let bound = Arc::new(Bound { symbols: plan.symbols.clone(), kernels, edges });
         *last = Some(Arc::clone(&bound));
         Ok(bound)
     }
-}
-
-fn fault(place: &Symbol, error: &EvalError) -> Error {
-    Error::Input { subject: place.to_string(), message: error.to_string() }
 }
 
 /// What memory holds before it is written: NaN in every float type, so that an element nobody wrote shows.
@@ -256,7 +229,7 @@ struct Tables<'a>(&'a Run<'a>);
 
 impl Env for Tables<'_> {
     fn symbol(&self, symbol: &Symbol) -> Option<i64> {
-        self.0.plan.symbols.get(symbol).copied()
+        self.0.symbols.get(symbol).copied()
     }
 
     fn element(&self, table: &Symbol, index: &[i64]) -> Option<i64> {
@@ -272,182 +245,68 @@ impl Env for Tables<'_> {
     }
 }
 
-/// Stops the other workers if this one panics.
-struct StopOnPanic<'a>(&'a AtomicBool);
+/// Runs bodies on one worker.
+struct Bodies<'a> {
+    run: &'a Run<'a>,
+    frames: Vec<Option<Frame>>,
+    machine: Worker<'a>,
+}
 
-impl Drop for StopOnPanic<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.store(true, Ordering::Relaxed);
-        }
+impl Body for Bodies<'_> {
+    fn prologue(&mut self, task: &TaskRef) -> Result<(), Error> {
+        self.enter(task, |kernel, slots, frame, machine| steps(&kernel.prologue, slots, frame, machine))
+    }
+
+    fn body(&mut self, task: &TaskRef) -> Result<(), Error> {
+        self.enter(task, |kernel, slots, frame, machine| {
+            kernel.roles.iter().try_for_each(|(_, body)| steps(body, slots, frame, machine))
+        })
     }
 }
 
-/// The run has been given up; the reason stands in [`Run::failure`].
-struct Stopped;
-
-impl Run<'_> {
-    /// The loop of one worker.
-    fn work(&self, worker: usize) {
-        let _guard = StopOnPanic(&self.abort);
-        if worker < self.workers {
-            let mut machine = Worker::new(&self.buffers);
-            let mut frames: Vec<Option<Frame>> = self.bound.families.iter().map(|_| None).collect();
-            let mut k = 0;
-            while let Some(task) = self.plan.task(worker, self.workers, k) {
-                if self.task(&task, &mut frames, &mut machine).is_err() {
-                    return;
-                }
-                k += 1;
-            }
-            self.idle.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn stop(&self, error: Error) -> Stopped {
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.get_or_insert(error);
-        self.abort.store(true, Ordering::Relaxed);
-        Stopped
-    }
-
-    fn task(
-        &self,
+impl Bodies<'_> {
+    /// Calls `f` with the kernel of a task, its coordinates in the slots, and its tiles.
+    fn enter(
+        &mut self,
         task: &TaskRef,
-        frames: &mut [Option<Frame>],
-        machine: &mut Worker<'_>,
-    ) -> Result<(), Stopped> {
-        if self.control.is_cancelled() {
-            return Err(self.stop(Error::Cancelled));
-        }
+        f: impl FnOnce(&Compiled, &mut [i64], &mut Frame, &mut Worker<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let index = task.family.0 as usize;
-        let family = &self.bound.families[index];
-        let frame = frames[index].get_or_insert_with(|| family.kernel.frame());
-        let mut slots = vec![0; family.kernel.slots];
+        let kernel = &self.run.bound.kernels[index];
+        let frame = self.frames[index].get_or_insert_with(|| kernel.frame());
+        let mut slots = vec![0; kernel.slots];
         slots[..task.coordinates.len()].copy_from_slice(&task.coordinates);
-        for step in &self.program.worker {
-            if self.abort.load(Ordering::Relaxed) {
-                return Err(Stopped);
-            }
-            match step {
-                WorkerStep::Fetch => {}
-                WorkerStep::Prologue => self.steps(&family.kernel.prologue, &mut slots, frame, machine)?,
-                WorkerStep::Wait => self.wait(family, task)?,
-                WorkerStep::Body => {
-                    for (_, body) in &family.kernel.roles {
-                        self.steps(body, &mut slots, frame, machine)?;
-                    }
-                }
-                WorkerStep::Notify => self.notify(family, task)?,
-            }
-        }
-        self.finished.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        f(kernel, &mut slots, frame, &mut self.machine)
     }
+}
 
-    fn steps(
-        &self,
-        steps: &[Step],
-        slots: &mut [i64],
-        frame: &mut Frame,
-        machine: &mut Worker<'_>,
-    ) -> Result<(), Stopped> {
-        for step in steps {
-            match step {
-                Step::Loop { slot, extent, body } => {
-                    let count = extent.eval(slots, frame, machine).map_err(|error| self.stop(error))?;
-                    for k in 0..count {
-                        slots[*slot] = k;
-                        self.steps(body, slots, frame, machine)?;
-                    }
-                }
-                // A statement that gives a token completes at once here, so that an await has nothing to wait for.
-                Step::Near(near) => {
-                    near.run(slots, frame, machine, Numerics::Own).map_err(|error| self.stop(error))?;
-                }
-                Step::Await(_) => {}
-                Step::Acquire(_)
-                | Step::Commit(..)
-                | Step::Receive(_)
-                | Step::Release(_)
-                | Step::Wait(_)
-                | Step::Notify(_) => {
-                    let message = "a statement that `load` refuses".to_string();
-                    return Err(self.stop(Error::Bug { stage: "kernel", message }));
+fn steps(
+    steps: &[Step],
+    slots: &mut [i64],
+    frame: &mut Frame,
+    machine: &mut Worker<'_>,
+) -> Result<(), Error> {
+    for step in steps {
+        match step {
+            Step::Loop { slot, extent, body } => {
+                for k in 0..extent.eval(slots, frame, machine)? {
+                    slots[*slot] = k;
+                    self::steps(body, slots, frame, machine)?;
                 }
             }
-        }
-        Ok(())
-    }
-
-    fn wait(&self, family: &BoundFamily, task: &TaskRef) -> Result<(), Stopped> {
-        let mut cells = Vec::new();
-        for edge in &family.waits {
-            cells.clear();
-            edge.each(&task.coordinates, &Tables(self), |cell| cells.push(cell))
-                .map_err(|error| self.stop(fault(&family.kernel.name, &error)))?;
-            for &cell in &cells {
-                self.wait_for(cell, family, task)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn wait_for(&self, cell: usize, family: &BoundFamily, task: &TaskRef) -> Result<(), Stopped> {
-        let satisfied = || self.counters[cell].load(Ordering::Acquire) >= self.plan.waits[cell];
-        for _ in 0..SPINS {
-            if satisfied() {
-                return Ok(());
-            }
-            std::hint::spin_loop();
-        }
-        self.idle.fetch_add(1, Ordering::Relaxed);
-        let outcome = self.wait_long(satisfied, || {
-            let have = self.counters[cell].load(Ordering::Relaxed);
-            format!(
-                "{}{:?} has {have} of {} notifies",
-                family.kernel.name, task.coordinates, self.plan.waits[cell]
-            )
-        });
-        self.idle.fetch_sub(1, Ordering::Relaxed);
-        outcome
-    }
-
-    fn wait_long(&self, satisfied: impl Fn() -> bool, state: impl Fn() -> String) -> Result<(), Stopped> {
-        let mut since = Instant::now();
-        let mut finished = self.finished.load(Ordering::Relaxed);
-        loop {
-            for _ in 0..YIELDS {
-                if satisfied() {
-                    return Ok(());
-                }
-                std::thread::yield_now();
-            }
-            if self.abort.load(Ordering::Relaxed) {
-                return Err(Stopped);
-            }
-            if self.control.is_cancelled() {
-                return Err(self.stop(Error::Cancelled));
-            }
-            let now = self.finished.load(Ordering::Relaxed);
-            let working = self.idle.load(Ordering::Relaxed) < self.workers;
-            if now != finished || working {
-                (since, finished) = (Instant::now(), now);
-            } else if since.elapsed() > self.control.watchdog {
-                let seconds = self.control.watchdog.as_secs();
-                return Err(self.stop(Error::Stuck { seconds, state: state() }));
+            // A statement that gives a token completes at once here, so that an await has nothing to wait for.
+            Step::Near(near) => near.run(slots, frame, machine, Numerics::Own)?,
+            Step::Await(_) => {}
+            Step::Acquire(_)
+            | Step::Commit(..)
+            | Step::Receive(_)
+            | Step::Release(_)
+            | Step::Wait(_)
+            | Step::Notify(_) => {
+                let message = "a statement that `load` refuses".to_string();
+                return Err(Error::Bug { stage: "kernel", message });
             }
         }
     }
-
-    fn notify(&self, family: &BoundFamily, task: &TaskRef) -> Result<(), Stopped> {
-        for edge in &family.notifies {
-            let notify = |cell: usize| {
-                self.counters[cell].fetch_add(1, Ordering::Release);
-            };
-            edge.each(&task.coordinates, &Tables(self), notify)
-                .map_err(|error| self.stop(fault(&family.kernel.name, &error)))?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
