@@ -1,7 +1,8 @@
 # make demo   sets everything up and does the main job
 # make test   everything that must pass, in under 15 minutes on two cores
 # make fuzz   long generated tests
-.PHONY: demo test fuzz lint setup doc
+# make model  the protocol of the workers, by a model checker
+.PHONY: demo test fuzz model lint setup doc
 
 CARGO ?= cargo
 
@@ -24,3 +25,7 @@ test: lint
 fuzz: setup
 	TILEWRIGHT_GGUF_FILES=1000000 $(CARGO) test --release -p tilewright-models --test gguf_fuzz -- --nocapture
 	TILEWRIGHT_PROGRAMS=5000 $(CARGO) test --release -p tilewright-cli --test generated -- --nocapture
+	TILEWRIGHT_RUNS=10000 $(CARGO) test --release -p tilewright-cpu --test stress -- --nocapture
+
+model: setup
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/model $(CARGO) test --release -p tilewright-cpu --lib model

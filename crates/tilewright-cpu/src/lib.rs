@@ -4,6 +4,7 @@ pub mod cores;
 mod memory;
 pub mod pool;
 pub mod portable;
+mod sync;
 pub mod workers;
 
 pub use portable::Portable;

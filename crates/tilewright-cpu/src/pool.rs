@@ -5,8 +5,10 @@
 //! told, and the next job runs on all workers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::PoisonError;
+
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// What each worker runs; valid while the call of [`Pool::run`] that was given it lasts.
 #[derive(Clone, Copy)]
@@ -58,7 +60,7 @@ impl Pool {
         let threads = (1..workers.max(1))
             .map_while(|number| {
                 let shared = Arc::clone(&shared);
-                std::thread::Builder::new()
+                thread::Builder::new()
                     .name(format!("tilewright-{number}"))
                     .spawn(move || work(&shared, number))
                     .ok()
@@ -139,7 +141,7 @@ fn work(shared: &Shared, number: usize) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -174,7 +176,7 @@ mod tests {
         let callers: Vec<_> = (0..4)
             .map(|_| {
                 let (pool, inside) = (Arc::clone(&pool), Arc::clone(&inside));
-                std::thread::spawn(move || {
+                thread::spawn(move || {
                     for _ in 0..50 {
                         pool.run(&|_| {
                             assert!(inside.fetch_add(1, Ordering::SeqCst) < 2);

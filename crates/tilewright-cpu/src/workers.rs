@@ -8,8 +8,8 @@
 //! A notify releases what its task wrote, a satisfied wait acquires it. All notifies of a cell are read-modify-writes, so
 //! that a wait which sees the last of them has seen the writes of every task that notified the cell before.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+use std::thread::panicking;
 use std::time::Instant;
 
 use tilewright::dim::{Env, EvalError, Symbol};
@@ -19,12 +19,14 @@ use tilewright::runtime::Control;
 use tilewright::task::{Cells, Plan, TaskRef};
 
 use crate::pool::Pool;
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard, hint, thread};
 
-/// Polls of a counter before a waiting worker yields its processor.
-const SPINS: u32 = 200;
+/// Polls of a counter before a waiting worker yields its processor. The model checker tries every outcome of each.
+const SPINS: u32 = if cfg!(loom) { 1 } else { 200 };
 
 /// Yields between two looks at the clock.
-const YIELDS: u32 = 100;
+const YIELDS: u32 = if cfg!(loom) { 1 } else { 100 };
 
 /// What runs the code of tasks on one worker.
 pub trait Body {
@@ -94,7 +96,7 @@ struct StopOnPanic<'a>(&'a AtomicBool);
 
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if panicking() {
             self.0.store(true, Ordering::Relaxed);
         }
     }
@@ -217,7 +219,7 @@ impl Shared<'_> {
             if self.satisfied(cell) {
                 return Ok(());
             }
-            std::hint::spin_loop();
+            hint::spin_loop();
         }
         *lock(&self.waiting[worker]) = Some(Waiting { task: task.clone(), cell });
         self.idle.fetch_add(1, Ordering::Relaxed);
@@ -236,7 +238,7 @@ impl Shared<'_> {
                 if self.satisfied(cell) {
                     return Ok(());
                 }
-                std::thread::yield_now();
+                thread::yield_now();
             }
             if self.abort.load(Ordering::Relaxed) {
                 return Err(Stopped);
@@ -267,6 +269,10 @@ impl Shared<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 #[path = "workers_tests.rs"]
 mod tests;
+
+#[cfg(all(test, loom))]
+#[path = "workers_model.rs"]
+mod model;

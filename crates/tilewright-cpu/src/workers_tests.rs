@@ -113,8 +113,8 @@ impl Body for Recorder<'_> {
             return Err(Error::Input { subject: "planted".into(), message: String::new() });
         }
         match self.draw(16) {
-            0 => std::thread::sleep(Duration::from_micros(self.draw(200))),
-            1..4 => std::thread::yield_now(),
+            0 => thread::sleep(Duration::from_micros(self.draw(200))),
+            1..4 => thread::yield_now(),
             _ => {}
         }
         let end = self.log.clock.fetch_add(1, Ordering::SeqCst);
