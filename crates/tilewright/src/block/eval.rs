@@ -300,6 +300,25 @@ impl Machine<'_> {
         }
     }
 
+    /// No tensor of a function has a negative size, whether or not the function is run: its memory is laid out when
+    /// sizes are bound.
+    fn check_sizes(&self, id: FunctionId) -> Result<(), Error> {
+        let Some(function) = self.program.functions.get(id.0 as usize) else { return Ok(()) };
+        let facts = Tensors::new(function, &self.program.facts, self.symbols)?.facts;
+        for value in &function.values {
+            if let ValueType::Tensor { ty, .. } = &value.ty {
+                check::extents(&facts, self.symbols, &value.name, ty)?;
+            }
+        }
+        let callees = function.body.iter().filter_map(|node| match node {
+            Node::Call(call) => Some(call.function),
+            Node::Repeat(repeat) => Some(repeat.function),
+            _ => None,
+        });
+        // A function calls only those before it.
+        callees.filter(|callee| callee.0 < id.0).try_for_each(|callee| self.check_sizes(callee))
+    }
+
     fn repeat(
         &self,
         tensors: &mut Tensors<'_>,
@@ -308,6 +327,9 @@ impl Machine<'_> {
         depth: usize,
     ) -> Result<(), Error> {
         let extent = check::size(tensors, repeat.coordinate.as_str(), &repeat.extent)?;
+        if extent == 0 {
+            self.check_sizes(repeat.function)?;
+        }
         let mut stacks = Vec::with_capacity(repeat.results.len());
         for (id, kind) in &repeat.results {
             let (name, ty, _) = tensors.ty(*id)?;

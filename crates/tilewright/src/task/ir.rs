@@ -61,6 +61,9 @@ pub struct Buffer {
     pub dtype: DType,
     /// The extents in storage order, over symbols.
     pub extents: Vec<Dim>,
+    /// For each axis whether it has padding, which nobody needs to write: its extent bounds those that the elements
+    /// have at each index along the other axes.
+    pub padded: Vec<bool>,
     /// Where it lives.
     pub tier: Tier,
 }

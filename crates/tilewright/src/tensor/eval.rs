@@ -248,10 +248,30 @@ impl<'a> Machine<'a> {
             Op::Repeat { extent, function, arguments, results, .. } => {
                 let place = frame.place(node);
                 let extent = frame.size(&place, extent)?;
+                if extent == 0 {
+                    self.check_sizes(*function)?;
+                }
                 self.repeat(frame, node, *function, extent, arguments, results, depth)
             }
             _ => self.operator(frame, node),
         }
+    }
+
+    /// No value of a function has a negative size, whether or not the function is run: its memory is laid out when sizes
+    /// are bound.
+    fn check_sizes(&self, id: FunctionId) -> Result<(), Error> {
+        let Some(function) = self.program.functions.get(id.0 as usize) else { return Ok(()) };
+        let facts = storage::facts_in(function, &self.program.facts);
+        let facts = facts.map_err(|message| illegal(function.name.as_str(), message))?;
+        for value in &function.values {
+            check::extents(&facts, self.symbols, &value.name, &value.ty)?;
+        }
+        let callees = function.nodes.iter().filter_map(|node| match node.op {
+            Op::Call { function } | Op::Repeat { function, .. } => Some(function),
+            _ => None,
+        });
+        // A function calls only those before it.
+        callees.filter(|callee| callee.0 < id.0).try_for_each(|callee| self.check_sizes(callee))
     }
 
     fn arguments(&self, frame: &Frame, node: &Node) -> Result<Vec<Rc<Array>>, Error> {

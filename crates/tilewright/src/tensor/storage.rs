@@ -17,6 +17,9 @@ use crate::dim::{Atom, Dim, Facts, Symbol};
 pub struct Storage {
     /// The storage extents, outermost first, over symbols of the program.
     pub extents: Vec<Dim>,
+    /// For each of them whether it may exceed what the elements take: a padded axis, and every axis where a packed one
+    /// has fewer parts than its table.
+    pub padded: Vec<bool>,
     packed: Option<Packed>,
 }
 
@@ -40,20 +43,29 @@ impl Storage {
     pub fn with(ty: &TensorType, facts: &Facts) -> Result<Storage, Problem> {
         let packed = find_packed(ty, facts)?;
         let mut extents = Vec::with_capacity(ty.axes.len());
+        let mut padded = Vec::with_capacity(ty.axes.len());
+        let parts_missing = packed.as_ref().is_some_and(|p| {
+            let parts = facts.splits(&p.table).map(|(parts, _)| parts);
+            parts.is_none_or(|parts| !facts.equal(parts, &ty.axes[p.part].extent).is_yes())
+        });
         for (k, axis) in ty.axes.iter().enumerate() {
-            match &packed {
-                Some(p) if p.part == k => {}
-                Some(p) if p.axis == k => extents.push(total(&p.table, facts)?),
-                _ => extents.push(bound(ty, k, facts).ok_or_else(|| {
+            let is_packed = packed.as_ref().is_some_and(|p| p.axis == k);
+            if packed.as_ref().is_some_and(|p| p.part == k) {
+                continue;
+            }
+            padded.push(parts_missing || (!is_packed && !depends_on(ty, k, facts).is_empty()));
+            extents.push(match &packed {
+                Some(p) if is_packed => total(&p.table, facts)?,
+                _ => bound(ty, k, facts).ok_or_else(|| {
                     format!(
                         "the extent `{}` of axis `{}` depends on an index and has no bound that does not; \
                          bound it by `min`, or declare what its table splits",
                         axis.extent, axis.name
                     )
-                })?),
-            }
+                })?,
+            });
         }
-        Ok(Storage { extents, packed })
+        Ok(Storage { extents, padded, packed })
     }
 
     /// The storage index of an element, given the index along each axis of the type.
@@ -66,6 +78,11 @@ impl Storage {
                 _ => Some(at(k)),
             })
             .collect()
+    }
+
+    /// The extents, and for each whether it has padding.
+    pub fn axes(&self) -> Vec<(Dim, bool)> {
+        self.extents.iter().cloned().zip(self.padded.iter().copied()).collect()
     }
 
     /// The packed axis: the position of the axis of parts, of the ragged axis, and the offsets table.

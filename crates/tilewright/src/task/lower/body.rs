@@ -40,6 +40,7 @@ impl BodyBuilder {
             kind: BufferKind::Output,
             dtype: flat.dtype,
             extents: flat.extents.clone(),
+            padded: flat.padded.clone(),
             tier: Tier::Memory,
         };
         let id = self.push(flat.name.clone(), ValueType::Tensor { ty: stand_in.ty(), alias: None });

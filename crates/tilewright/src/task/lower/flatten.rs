@@ -29,7 +29,16 @@ pub(super) struct FlatBuffer {
     pub name: Symbol,
     pub dtype: DType,
     pub extents: Vec<Dim>,
+    /// As [`crate::task::Buffer::padded`].
+    pub padded: Vec<bool>,
     pub kind: Kind,
+}
+
+impl FlatBuffer {
+    /// The extents behind the first axes, and whether each has padding.
+    pub fn axes(&self, behind: usize) -> Vec<(Dim, bool)> {
+        self.extents.iter().cloned().zip(self.padded.iter().copied()).skip(behind).collect()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -166,9 +175,9 @@ pub(super) fn flatten(program: &Program, journal: &mut Journal) -> Result<Flat, 
             main.values.get(param.value.0 as usize).ok_or_else(|| bug("a parameter without a value"))?;
         let ValueType::Tensor { ty, .. } = &value.ty else { return Err(bug("a parameter that is an item")) };
         this.buffer_names.insert(value.name.clone());
-        let extents = storage_of(ty, &this.facts, &value.name)?.extents;
+        let Storage { extents, padded, .. } = storage_of(ty, &this.facts, &value.name)?;
         let kind = Kind::Param(param.kind);
-        this.buffers.push(FlatBuffer { name: value.name.clone(), dtype: ty.dtype, extents, kind });
+        this.buffers.push(FlatBuffer { name: value.name.clone(), dtype: ty.dtype, extents, padded, kind });
         params.push(View::whole(this.buffers.len() - 1));
     }
     let names: Vec<Symbol> =
@@ -213,8 +222,8 @@ impl<'a> Flattener<'a> {
     /// A new buffer with the contents of a view.
     pub fn copy_of(&mut self, view: &View, name: &Symbol, why: &str) -> Result<View, Error> {
         let source = &self.buffers[view.buffer];
-        let extents = source.extents.get(view.leading.len()..).unwrap_or_default().to_vec();
-        let made = self.allocate(name, source.dtype, extents);
+        let axes = source.axes(view.leading.len());
+        let made = self.allocate(name, source.dtype, axes);
         self.copy(view, &made, why)?;
         Ok(made)
     }
@@ -227,7 +236,8 @@ impl<'a> Flattener<'a> {
         Ok(())
     }
 
-    pub fn allocate(&mut self, name: &Symbol, dtype: DType, extents: Vec<Dim>) -> View {
+    /// A new buffer; for each axis its extent and whether it has padding.
+    pub fn allocate(&mut self, name: &Symbol, dtype: DType, axes: Vec<(Dim, bool)>) -> View {
         let name = if self.depth > 1 && self.main_names.contains(name) {
             let mut taken: BTreeSet<Symbol> = self.buffer_names.union(&self.main_names).cloned().collect();
             fresh(&mut taken, name)
@@ -235,7 +245,8 @@ impl<'a> Flattener<'a> {
             name.clone()
         };
         let name = fresh(&mut self.buffer_names, &name);
-        self.buffers.push(FlatBuffer { name, dtype, extents, kind: Kind::Own });
+        let (extents, padded) = axes.into_iter().unzip();
+        self.buffers.push(FlatBuffer { name, dtype, extents, padded, kind: Kind::Own });
         View::whole(self.buffers.len() - 1)
     }
 
@@ -339,7 +350,7 @@ impl<'a> Flattener<'a> {
         }
         let (ty, storage) = self.storage(frame, id)?;
         let name = frame.tensor(id)?.0.clone();
-        Ok(self.allocate(&name, ty.dtype, storage.extents))
+        Ok(self.allocate(&name, ty.dtype, storage.axes()))
     }
 
     /// Whether memory may be overwritten by the node at `position`: it is ours or a state, and no other tensor in it is
@@ -438,7 +449,7 @@ impl<'a> Flattener<'a> {
             } else {
                 let (ty, storage) = self.storage(frame, id)?;
                 let name = frame.tensor(id)?.0.clone();
-                let made = self.allocate(&name, ty.dtype, storage.extents);
+                let made = self.allocate(&name, ty.dtype, storage.axes());
                 moves.push((made.clone(), place));
                 made
             };

@@ -51,6 +51,7 @@ pub(super) fn buffers(flat: &Flat) -> Result<(Vec<Buffer>, Vec<BufferId>, Dim), 
             kind,
             dtype: buffer.dtype,
             extents: buffer.extents.clone(),
+            padded: buffer.padded.clone(),
             tier: Tier::Memory,
         });
     }

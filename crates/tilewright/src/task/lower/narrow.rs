@@ -55,6 +55,14 @@ pub(super) fn limits(
             });
         };
         let rest = (&index - Dim::symbol(label.clone())).substitute(&single);
+        // Where a range starts is the same for all indices of the other labels.
+        if below && ranges.iter().any(|range| rest.mentions(&range.label)) {
+            return Err(Error::Unsupported {
+                place: place(),
+                what: format!("a store at `{index}`, which may lie before the first element"),
+                instead: "say that no position is negative: `positions elements 0..=…`".to_string(),
+            });
+        }
         let limits = Limits { first: below.then(|| -&rest), end: above.then(|| &axis.extent - &rest) };
         found.insert(label.clone(), limits);
     }

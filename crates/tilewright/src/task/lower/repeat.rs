@@ -53,9 +53,9 @@ impl<'a> Flattener<'a> {
                 RepeatArgument::Carried { name } => {
                     let from = frame.view(*id)?.clone();
                     let source = &self.buffers[from.buffer];
-                    let kept = source.extents.get(from.leading.len()..).unwrap_or_default();
-                    let extents = std::iter::once(Dim::constant(2)).chain(kept.iter().cloned()).collect();
-                    let slots = self.allocate(name, source.dtype, extents);
+                    let axes =
+                        std::iter::once((Dim::constant(2), false)).chain(source.axes(from.leading.len()));
+                    let slots = self.allocate(name, source.dtype, axes.collect());
                     self.copy(&from, &slots.at(Dim::constant(0)), "the first value of a carried one")?;
                     (slots.clone(), slots.at(l.modulo(2)))
                 }

@@ -20,6 +20,8 @@
 //! }
 //! ```
 //!
+//! An extent may be `padded`: the buffer's [`padded`](Buffer::padded).
+//!
 //! A region `x` alone is the whole buffer, `x[m]` one index, `x[lo..hi]` an interval. An edge `E[c]` is one cell,
 //! `E[lo..hi]` a range, `E[{c for i in lo..hi}]` a gather; which of the five forms an index has follows from its
 //! expressions, and a word (`affine:`, `quotient:`, `range:`, `table:`) states it where it does not. Families stand in

@@ -103,7 +103,8 @@ fn parse_buffer(p: &mut Parser<'_>) -> Result<(Buffer, Span), Error> {
     let (name, span) = p.ident("the name of a buffer")?;
     p.expect(":")?;
     let dtype = parse_dtype(p)?;
-    let extents = p.list("[", "]", parse_dim)?;
+    let axes = p.list("[", "]", |p| Ok((p.eat("padded"), parse_dim(p)?)))?;
+    let (padded, extents) = axes.into_iter().unzip();
     let kind = match param {
         Some(kind) => BufferKind::Param(kind),
         None if output => BufferKind::Output,
@@ -113,7 +114,7 @@ fn parse_buffer(p: &mut Parser<'_>) -> Result<(Buffer, Span), Error> {
         }
     };
     let tier = if p.eat("in") { take_word(p, &TIERS, "a level of memory")? } else { Tier::Memory };
-    Ok((Buffer { name: Symbol::new(name), kind, dtype, extents, tier }, span))
+    Ok((Buffer { name: Symbol::new(name), kind, dtype, extents, padded, tier }, span))
 }
 
 fn parse_dtype(p: &mut Parser<'_>) -> Result<DType, Error> {

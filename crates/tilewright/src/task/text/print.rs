@@ -95,7 +95,9 @@ fn print_buffer(buffer: &Buffer, out: &mut String) {
         BufferKind::Output => "output",
         BufferKind::Temporary { .. } => "temporary",
     };
-    let extents: Vec<String> = buffer.extents.iter().map(Dim::to_string).collect();
+    let padded = buffer.padded.iter().map(|padded| if *padded { "padded " } else { "" });
+    let extents: Vec<String> =
+        buffer.extents.iter().zip(padded).map(|(extent, padded)| format!("{padded}{extent}")).collect();
     let _ = write!(out, "  {kind} {}: {}[{}]", buffer.name, buffer.dtype, extents.join(", "));
     if let BufferKind::Temporary { offset } = &buffer.kind {
         let _ = write!(out, " at {offset}");

@@ -361,7 +361,10 @@ impl Run<'_, '_> {
                 Step::Elements(elements) => self.elements(elements)?,
                 Step::Whole { buffer, write } => {
                     let whole = Cuboid::whole(self.extents(*buffer));
-                    self.push(*buffer, whole, *write, false, true);
+                    // What lies in the padding is nobody's business.
+                    let padded =
+                        self.site.buffers.get(buffer.0 as usize).is_some_and(|b| b.padded.contains(&true));
+                    self.push(*buffer, whole, *write, false, *write || !padded);
                 }
             }
         }

@@ -62,6 +62,9 @@ fn check_distinct<'a>(
 
 fn check_buffer<B>(program: &Program<B>, buffer: &Buffer) -> Result {
     let place = format!("buffer {}", buffer.name);
+    if buffer.padded.len() != buffer.extents.len() {
+        return refuse(Reason::Malformed, place, "each axis has padding or not, and no other does");
+    }
     for extent in &buffer.extents {
         check_dim(program, extent, &[], false, &place)?;
     }

@@ -4,7 +4,6 @@ use super::cuboid::Cuboid;
 use super::grid::Grid;
 use super::instance::Instance;
 use super::{Reason, Violation};
-use crate::dim::Symbol;
 use crate::task::ir::{BufferId, BufferKind, Program};
 use std::collections::BTreeSet;
 
@@ -25,9 +24,12 @@ fn check_written<B>(program: &Program<B>, instance: &Instance<'_>, id: BufferId)
     if whole.is_empty() {
         return Ok(());
     }
-    let padded = padded_axes(program, id);
+    let padded = &buffer.padded;
+    if !padded.is_empty() && padded.iter().all(|padded| *padded) {
+        return Ok(());
+    }
     let dense = |elements: &Cuboid| {
-        let axes = elements.axes.iter().zip(&padded).filter(|(_, padded)| !**padded);
+        let axes = elements.axes.iter().zip(padded).filter(|(_, padded)| !**padded);
         Cuboid { axes: axes.map(|(axis, _)| *axis).collect() }
     };
     let written = instance.tasks.iter().flat_map(|task| &task.writes);
@@ -43,24 +45,4 @@ fn check_written<B>(program: &Program<B>, instance: &Instance<'_>, id: BufferId)
     let (elements, sizes) = (grid.elements(at), instance.sizes);
     let message = format!("no task writes `{}{elements}`{along} (at {sizes})", buffer.name);
     Err(Violation::new(Reason::Unwritten, format!("buffer {}", buffer.name), message))
-}
-
-/// The axes along which a buffer may have padding that nobody writes: those whose regions depend on a table, or on a
-/// coordinate that an earlier axis depends on too.
-fn padded_axes<B>(program: &Program<B>, id: BufferId) -> Vec<bool> {
-    let mut padded = vec![false; program.buffer(id).extents.len()];
-    for family in &program.families {
-        for access in family.writes.iter().filter(|access| access.buffer == id) {
-            let uses = |axis: usize, name: &Symbol| {
-                let interval = access.region.get(axis);
-                interval.is_some_and(|interval| interval.lo.mentions(name) || interval.hi.mentions(name))
-            };
-            for (axis, (interval, padded)) in access.region.iter().zip(&mut padded).enumerate() {
-                let table = !interval.lo.tables().is_empty() || !interval.hi.tables().is_empty();
-                let shared = |name: &Symbol| uses(axis, name) && (0..axis).any(|other| uses(other, name));
-                *padded |= table || family.coordinates.iter().any(|(name, _)| shared(name));
-            }
-        }
-    }
-    padded
 }
