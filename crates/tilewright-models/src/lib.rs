@@ -5,5 +5,7 @@
 #![deny(unsafe_code)]
 
 pub mod chat;
+pub mod family;
 pub mod gguf;
+pub mod session;
 pub mod tokenizer;
