@@ -1,0 +1,3 @@
+//! Tests of machine programs.
+mod programs;
+mod rows;
