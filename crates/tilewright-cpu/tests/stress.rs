@@ -23,7 +23,10 @@ use tilewright_cpu::workers::{self, Body, FamilyEdges, Work};
 /// The shortest time without a finished task after which a run is given up.
 const WATCHDOG: Duration = Duration::from_secs(20);
 
-const PROGRAMS: [(&str, &str, &[(&str, i64)]); 3] = [
+/// A name, a text, and the largest value of each symbol.
+type Subject = (&'static str, &'static str, &'static [(&'static str, i64)]);
+
+const PROGRAMS: [Subject; 3] = [
     ("softmax", include_str!("../../../programs/softmax.tensor"), &[("R", 400), ("C", 600)]),
     ("swiglu", include_str!("../../../programs/swiglu.tensor"), &[("S", 200), ("D", 300), ("F", 300)]),
     (
