@@ -1,8 +1,9 @@
-# make demo   sets everything up and does the main job
-# make test   everything that must pass, in under 15 minutes on two cores
-# make fuzz   long generated tests
-# make model  the protocol of the workers, by a model checker
-.PHONY: demo test fuzz model lint setup doc
+# make demo         sets everything up and does the main job
+# make test         everything that must pass, in under 15 minutes on two cores
+# make test-models  a whole language model against its reference, which takes minutes; brings the model's file
+# make fuzz         long generated tests
+# make model        the protocol of the workers, by a model checker
+.PHONY: demo test test-models fuzz model lint setup python doc
 
 CARGO ?= cargo
 
@@ -10,7 +11,12 @@ setup:
 	@command -v $(CARGO) >/dev/null || { echo "Rust is needed: https://rustup.rs"; exit 1; }
 	@command -v cc >/dev/null || { apt-get update -q && apt-get install -qy gcc libc6-dev; }
 
-demo: setup
+# pip brings the model of the demo: python3 with pip, or with venv.
+python:
+	@python3 -m pip --version >/dev/null 2>&1 || python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || \
+	  { apt-get update -q && apt-get install -qy python3 python3-venv; }
+
+demo: setup python
 	$(CARGO) build --release -q
 	@bench/demo.sh
 
@@ -21,6 +27,10 @@ lint: setup
 test: lint
 	$(CARGO) test --workspace -q
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps -q
+
+test-models: setup python
+	TILEWRIGHT_SMOLLM2=$$(bash scripts/fetch_smollm2.sh) \
+	  $(CARGO) test --release -p tilewright-models --test reference -- --include-ignored --nocapture --test-threads=1
 
 fuzz: setup
 	TILEWRIGHT_GGUF_FILES=1000000 $(CARGO) test --release -p tilewright-models --test gguf_fuzz -- --nocapture

@@ -98,7 +98,7 @@ fn intermediates(model: &LanguageModel, layers: &[usize], whole: bool) {
 /// Feeds the reference's own tokens, `at_once` of the prompt in the first call, and compares the logits of `steps` steps.
 fn prompt(model: &LanguageModel, prompt: &Value, steps: usize, at_once: usize) {
     let control = Control::default();
-    let mut session = model.session(256).unwrap();
+    let mut session = model.session(1024).unwrap();
     let given = ids(&prompt["ids"]);
     let (first, rest) = given.split_at(at_once.min(given.len()));
     let mut logits = session.feed(first, &control).unwrap();

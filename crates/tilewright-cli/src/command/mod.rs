@@ -3,6 +3,7 @@
 
 mod doctor;
 mod dump;
+mod generate;
 mod given;
 mod list;
 mod run;
@@ -37,6 +38,7 @@ Examples:
   tilewright verify programs/softmax.tensor                  many sizes after one compile
   tilewright dump programs/softmax.tensor --after task       the program at a level
   tilewright list operators                                  what a program can say
+  tilewright generate model.gguf --prompt 'Who are you?'     text from a language model
   tilewright doctor                                          the machine as found
 
 Exit status: 0 good, 1 mismatch or a bug in tilewright, 2 usage, bad program or input, 3 unsupported.";
@@ -49,6 +51,8 @@ enum Command {
     Verify(verify::Verify),
     /// Print a program at a level
     Dump(dump::Dump),
+    /// Continue a text, or answer a message, with a language model
+    Generate(generate::Generate),
     /// Show the machine as found
     Doctor,
     /// List what a program can say and what it can run on
@@ -181,6 +185,12 @@ pub fn execute(
         }
     };
     let done = match &cli.command {
+        Command::Generate(arguments) => {
+            return match generate::generate(arguments, cli.json, stdout, stderr) {
+                Ok(status) => status,
+                Err(failure) => fail(&failure, cli.json, stdout, stderr),
+            };
+        }
         Command::Run(arguments) => run::run(arguments),
         Command::Verify(arguments) => verify::verify(arguments),
         Command::Dump(arguments) => dump::dump(arguments),
