@@ -18,6 +18,7 @@ python:
 
 demo: setup python
 	$(CARGO) build --release -q
+	@bench/model.sh
 	@bench/demo.sh
 
 lint: setup

@@ -1,15 +1,10 @@
 #!/usr/bin/env bash
-# What `make demo` shows: a question answered by SmolLM2-135M-Instruct, whose file is brought into the cache folder; and
-# three programs, each compiled once, run and verified at several sizes.
+# What `make demo` shows: three programs, each compiled once, run and verified at several sizes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tilewright=target/release/tilewright
 
 "$tilewright" doctor
-echo
-model=$(bash scripts/fetch_smollm2.sh)
-echo "\$ tilewright generate $(basename "$model") --prompt 'What is the capital of France?' -n 32"
-"$tilewright" generate "$model" --prompt 'What is the capital of France?' -n 32
 echo
 "$tilewright" run programs/softmax.tensor --set R=3 --set C=5
 echo
