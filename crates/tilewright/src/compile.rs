@@ -1,6 +1,7 @@
 //! The compiler, top to bottom.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Error;
 use crate::executable::{Executable, Unit};
@@ -25,12 +26,21 @@ impl Default for Options {
     }
 }
 
+/// How many programs this process has compiled or tried to.
+static COMPILES: AtomicU64 = AtomicU64::new(0);
+
+/// How many times this process has called [`compile`].
+pub fn compiles() -> u64 {
+    COMPILES.load(Ordering::Relaxed)
+}
+
 /// Compiles a program for every size that its facts admit.
 ///
 /// # Errors
 /// [`Error::Program`] if the program is not legal, [`Error::Unsupported`] if it says what this version cannot
 /// compile, [`Error::Bug`] if a stage makes a program that its verifier refuses.
 pub fn compile(program: &tensor::Program, target: &Target, options: &Options) -> Result<Executable, Error> {
+    COMPILES.fetch_add(1, Ordering::Relaxed);
     tensor::verify::verify(program).map_err(|violation| Error::Program {
         place: violation.place.clone(),
         message: violation.message.clone(),

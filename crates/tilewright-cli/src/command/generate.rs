@@ -145,7 +145,7 @@ pub fn generate(
             "ids": turn.ids, "text": turn.text, "stop": turn.stop, "prompt_tokens": turn.prompt,
             "phases": map, "cold_start": seconds(cold), "decode": seconds(turn.decode), "total": seconds(total),
             "prompt_tokens_per_second": prefill, "decode_tokens_per_second": decode,
-            "compiles": 1, "threads": threads,
+            "compiles": tilewright::compile::compiles(), "threads": threads,
         });
         run.stdout.always(&format!("{object}\n"))?;
         return Ok(Status::Good);
