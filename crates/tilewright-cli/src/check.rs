@@ -92,7 +92,7 @@ impl Levels {
         let task =
             task::lower::lower(&block, target, &mut journal).map_err(|error| not_lowered("task", &error))?;
         task::verify::verify(&task, target).map_err(|violation| Failure {
-            unsupported: violation.reason == task::verify::Reason::TooLarge,
+            unsupported: violation.reason.is_limit(),
             ..failure("task", "verify", violation)
         })?;
         round_trip("task", &task, |text| task::text::parse("round_trip.task", text))?;

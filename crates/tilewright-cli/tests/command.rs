@@ -240,12 +240,7 @@ fn where_a_program_has_no_value_sizes_are_skipped_and_told() {
 
 /// Arguments, the exit status, and all of the error stream.
 /// One size of each axis only, with more tasks at it than the task verifier looks at.
-const LARGE: &str = "
-program large(x: f32[R, C]) -> f32[R, C]
-where R = 3000000, C = 64
-{
-  return neg x
-}";
+const UNSUPPORTED: &str = "program rows(x: f32[a: S, b: S], at: i32[z: S]) -> f32[a: S, b: S]\nwhere S in 0..=159\n{\n  o = update x x over a at at[b]\n  return o\n}\n";
 
 #[test]
 fn what_is_wrong_is_said() {
@@ -263,7 +258,7 @@ fn what_is_wrong_is_said() {
     fs::write(folder.join("empty.tensor"), "").expect("a file");
     let unknown = "program p(x: f32[S]) -> f32[S]\nwhere S in 0..=8\n{\n  y = exq x\n  return y\n}\n";
     fs::write(folder.join("unknown.tensor"), unknown).expect("a file");
-    fs::write(folder.join("large.tensor"), LARGE).expect("a file");
+    fs::write(folder.join("rows.tensor"), UNSUPPORTED).expect("a file");
     fs::write(folder.join("file"), "").expect("a file");
     let pairs =
         "program p(x: f32[i: 2 * S]) -> f32[i: 2 * S]\nwhere S in 0..=8\n{\n  y = exp x\n  return y\n}\n";
@@ -290,9 +285,9 @@ fn what_is_wrong_is_said() {
             "error: unknown operator `exq`; did you mean `exp`?\n --> unknown.tensor:4:7\n  |\n4 |   y = exq x\n  |       ^^^\n",
         ),
         (
-            &["run", "large.tensor"],
+            &["run", "rows.tensor"],
             3,
-            "error: large: a program with more than 16384 tasks at the smallest sizes, which is more than can be checked is not supported; sizes as symbols with a range are checked at small values\n",
+            "error: rows: a: a store at `a + at[b]`, which may lie before the first element is not supported; say that no position is negative: `positions elements 0..=…`\n",
         ),
         (&["run", softmax, "--set", "R=99999"], 2, "error: R: 99999 is outside 0..=65536\n"),
         (&["run", softmax, "--set", "R=-1"], 2, "error: R: -1 is outside 0..=65536\n"),

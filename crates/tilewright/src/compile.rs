@@ -86,29 +86,30 @@ impl Stages {
 
         // Each map becomes a family of tasks; events are derived from what the tasks read and write.
         let task = task::lower::lower(&block, target, journal)?;
-        if verify {
-            task::verify::verify(&task, target).map_err(refused)?;
-        }
 
-        // Each body becomes code over tiles.
+        // Each body becomes code over tiles. Verifying that verifies the order of tasks too, with what the kernels touch,
+        // so that it is verified once.
         let kernel = kernel::lower::lower(&task, target, journal)?;
         if verify {
-            kernel::verify::verify(&kernel, target)
-                .map_err(|violation| bug("kernel", violation.to_string()))?;
+            kernel::verify::verify(&kernel, target).map_err(refused)?;
         }
 
         Ok(Stages { tensor, block, task, kernel: Arc::new(kernel) })
     }
 }
 
-/// What the verifier of tasks refuses is a bug, unless there is too much for it to look at.
-fn refused(violation: task::verify::Violation) -> Error {
-    match violation.reason {
-        task::verify::Reason::TooLarge => Error::Unsupported {
-            place: violation.place,
-            what: format!("a program with {}", violation.message),
-            instead: "sizes as symbols with a range are checked at small values".into(),
-        },
-        _ => Error::Bug { stage: "task", message: violation.to_string() },
-    }
+/// What the verifier of kernels refuses is a bug, unless it found nothing that it can look at.
+fn refused(violation: kernel::verify::Violation) -> Error {
+    let stage = match violation.reason {
+        kernel::verify::Reason::Task(reason) if reason.is_limit() => {
+            return Error::Unsupported {
+                place: violation.place,
+                what: format!("a program that cannot be verified: {}", violation.message),
+                instead: "sizes as symbols with a range are checked at small values".into(),
+            };
+        }
+        kernel::verify::Reason::Task(_) => "task",
+        _ => "kernel",
+    };
+    Error::Bug { stage, message: violation.to_string() }
 }

@@ -99,6 +99,8 @@ impl CompiledIndex {
 pub(super) struct CompiledEdge {
     pub(super) event: usize,
     pub(super) index: Vec<CompiledIndex>,
+    /// For each index the coordinates that it depends on.
+    pub(super) uses: Vec<Vec<usize>>,
     /// Elements read whatever a gather's label is.
     pub(super) plain: Vec<TableRead>,
     /// Elements read for each label of the gather with this index.
@@ -115,6 +117,7 @@ impl CompiledEdge {
         let mut compiled = CompiledEdge {
             event: edge.event.0 as usize,
             index: Vec::new(),
+            uses: edge.index.iter().map(|index| used(index, vars)).collect(),
             plain: Vec::new(),
             gathered: Vec::new(),
         };
@@ -162,6 +165,16 @@ impl CompiledEdge {
         out.extend(touches.into_iter().map(|touch| Moment { touch, waits }));
         Ok(())
     }
+}
+
+/// The positions of the names that an index mentions.
+fn used(index: &EdgeIndex, names: &[Symbol]) -> Vec<usize> {
+    let dims = match index {
+        EdgeIndex::Affine(cell) | EdgeIndex::Quotient(cell) => vec![cell],
+        EdgeIndex::Range { lo, hi } | EdgeIndex::TableRange { lo, hi } => vec![lo, hi],
+        EdgeIndex::Gather { lo, hi, cell, .. } => vec![lo, hi, cell],
+    };
+    (0..names.len()).filter(|&at| dims.iter().any(|dim| dim.mentions(&names[at]))).collect()
 }
 
 /// A family at one assignment of sizes.

@@ -1,10 +1,11 @@
 //! An instance: all tasks of a program at one assignment of sizes, in rank order, with the cells they wait for and
 //! notify and the elements they touch.
 
-use super::compiled::{Compiled, CompiledEdge};
+use super::compiled::{Compiled, CompiledEdge, CompiledIndex};
 use super::cuboid::Cuboid;
+use super::sample::Sample;
 use super::sizes::Sizes;
-use super::{MAX_TASKS_AT_ALL, Reason, Violation};
+use super::{Checked, Reason, Violation};
 use crate::dim::{Dim, EvalError, Symbol};
 use crate::task::ir::{Buffer, BufferId, FamilyId, Program, Step};
 
@@ -91,9 +92,15 @@ pub(super) struct Instance<'a> {
     /// The tasks in rank order.
     pub(super) tasks: Vec<Task>,
     /// For each event the first of its cells, and its extents.
-    events: Vec<(usize, Vec<i64>)>,
+    pub(super) events: Vec<(usize, Vec<i64>)>,
     /// The number of cells.
     pub(super) cells: usize,
+    /// The tasks that are listed, if not all.
+    pub(super) sample: Option<Sample>,
+    /// Of a sample, each cell that its tasks mean, by the number that stands for it in the tasks.
+    pub(super) numbered: Option<Vec<usize>>,
+    /// Of a sample, how often all tasks of the program notify each cell, where that was counted.
+    pub(super) totals: Option<Vec<Option<i64>>>,
 }
 
 pub(super) fn value_error(place: impl std::fmt::Display, sizes: &Sizes, error: EvalError) -> Violation {
@@ -101,10 +108,12 @@ pub(super) fn value_error(place: impl std::fmt::Display, sizes: &Sizes, error: E
 }
 
 impl<'a> Instance<'a> {
-    /// All tasks; none where a buffer would have a negative extent, or where there are too many tasks.
+    /// All tasks, or those of a sample; none where a buffer would have a negative extent.
     pub(super) fn build<B: Touches>(
         program: &'a Program<B>,
         sizes: &'a Sizes,
+        sample: Option<Sample>,
+        thresholds: &[Checked],
     ) -> Result<Option<Instance<'a>>, Violation> {
         let mut extents = Vec::with_capacity(program.buffers.len());
         for buffer in &program.buffers {
@@ -117,15 +126,27 @@ impl<'a> Instance<'a> {
             }
             extents.push(found);
         }
-        let mut instance = Instance { sizes, extents, tasks: Vec::new(), events: Vec::new(), cells: 0 };
+        let mut instance = Instance {
+            sizes,
+            extents,
+            tasks: Vec::new(),
+            events: Vec::new(),
+            cells: 0,
+            sample,
+            numbered: None,
+            totals: None,
+        };
         instance.lay_out_events(program)?;
         let extents = instance.extents.clone();
         let mut families = Vec::with_capacity(program.families.len());
         for family in &program.families {
             families.push(Compiled::new(program, family, sizes, &extents)?);
         }
-        let fits = instance.run(program, &families, &program.steps, &mut Vec::new())?;
-        Ok(fits.then_some(instance))
+        instance.run(program, &families, &program.steps, &mut Vec::new())?;
+        if sample.is_some() {
+            instance.complete(program, &families, thresholds)?;
+        }
+        Ok(Some(instance))
     }
 
     fn lay_out_events<B>(&mut self, program: &Program<B>) -> Result<(), Violation> {
@@ -135,8 +156,9 @@ impl<'a> Instance<'a> {
                 event.axes.iter().map(|(_, n)| Ok(n.eval(self.sizes)?.max(0))).collect();
             let found = found.map_err(|error| value_error(place(), self.sizes, error))?;
             let count = found.iter().try_fold(1i64, |n, &extent| n.checked_mul(extent));
-            let Some(count) = count.filter(|count| *count <= MAX_CELLS - self.cells as i64) else {
-                let message = format!("more than {MAX_CELLS} cells (at {})", self.sizes);
+            let most = if self.sample.is_some() { i64::MAX } else { MAX_CELLS };
+            let Some(count) = count.filter(|count| *count <= most - self.cells as i64) else {
+                let message = format!("more than {most} cells (at {})", self.sizes);
                 return Err(Violation::new(Reason::TooLarge, place(), message));
             };
             self.events.push((self.cells, found));
@@ -145,41 +167,34 @@ impl<'a> Instance<'a> {
         Ok(())
     }
 
-    /// Appends the tasks of the steps; false where there are too many.
+    /// Appends the tasks of the steps.
     fn run<B>(
         &mut self,
         program: &Program<B>,
         families: &[Compiled<'_>],
         steps: &[Step],
         repeats: &mut Vec<(Symbol, i64)>,
-    ) -> Result<bool, Violation> {
+    ) -> Result<(), Violation> {
         for step in steps {
-            let fits = match step {
-                Step::Family(FamilyId(id)) => match families.get(*id as usize) {
-                    Some(family) => self.run_family(program, *id as usize, family, repeats)?,
-                    None => true,
-                },
+            match step {
+                Step::Family(FamilyId(id)) => {
+                    if let Some(family) = families.get(*id as usize) {
+                        self.run_family(program, *id as usize, family, repeats)?;
+                    }
+                }
                 Step::Repeat { coordinate, extent, steps } => {
                     let place = || format!("repeat {coordinate}");
                     let count =
                         extent.eval(self.sizes).map_err(|error| value_error(place(), self.sizes, error))?;
-                    let mut fits = true;
-                    for value in 0..count {
+                    for value in self.sample.map_or(0..count, |sample| sample.iterations(count)) {
                         repeats.push((coordinate.clone(), value));
-                        fits = self.run(program, families, steps, repeats)?;
+                        self.run(program, families, steps, repeats)?;
                         repeats.pop();
-                        if !fits {
-                            break;
-                        }
                     }
-                    fits
                 }
-            };
-            if !fits {
-                return Ok(false);
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     fn run_family<B>(
@@ -188,7 +203,7 @@ impl<'a> Instance<'a> {
         id: usize,
         family: &Compiled<'_>,
         repeats: &[(Symbol, i64)],
-    ) -> Result<bool, Violation> {
+    ) -> Result<(), Violation> {
         let outer = repeats.len();
         let mut at: Vec<i64> = repeats.iter().map(|(_, value)| *value).collect();
         at.resize(family.extents.len().max(outer), 0);
@@ -204,23 +219,19 @@ impl<'a> Instance<'a> {
         axis: usize,
         repeats: usize,
         at: &mut Vec<i64>,
-    ) -> Result<bool, Violation> {
+    ) -> Result<(), Violation> {
         let Some(&count) = family.extents.get(axis) else {
-            if self.tasks.len() >= MAX_TASKS_AT_ALL {
-                return Ok(false);
-            }
             let task = self.task(program, id, family, repeats, at)?;
             self.tasks.push(task);
-            return Ok(true);
+            return Ok(());
         };
-        for value in 0..count {
+        let all = Sample { window: i64::MAX, last: false };
+        for value in self.sample.unwrap_or(all).values(count) {
             at[axis] = value;
-            if !self.run_axis(program, id, family, axis + 1, repeats, at)? {
-                return Ok(false);
-            }
+            self.run_axis(program, id, family, axis + 1, repeats, at)?;
         }
         at[axis] = 0;
-        Ok(true)
+        Ok(())
     }
 
     fn task<B>(
@@ -328,27 +339,17 @@ impl<'a> Instance<'a> {
     }
 
     /// The cells that an edge means, each once.
-    fn cells_of<B>(
+    pub(super) fn cells_of<B>(
         &self,
         program: &Program<B>,
         family: &Compiled<'_>,
         edge: &CompiledEdge,
         at: &[i64],
     ) -> Result<Vec<usize>, Violation> {
-        let place = || format!("tasks {}{at:?}", family.name);
         let Some((base, extents)) = self.events.get(edge.event) else { return Ok(Vec::new()) };
         let mut cells = vec![0usize];
         for (index, &extent) in edge.index.iter().zip(extents) {
-            let along =
-                index.cells(at, self.sizes).map_err(|error| value_error(place(), self.sizes, error))?;
-            if let Some(outside) = along.iter().find(|&&cell| cell < 0 || cell >= extent) {
-                let name = &program.events[edge.event].name;
-                let message = format!(
-                    "an edge means cell {outside} of {extent} along an axis of `{name}` (at {})",
-                    self.sizes
-                );
-                return Err(Violation::new(Reason::Cell, place(), message));
-            }
+            let along = self.cells_along(program, family, edge.event, index, extent, at)?;
             let next =
                 |cell: &usize| along.iter().map(|&i| cell * extent as usize + i as usize).collect::<Vec<_>>();
             cells = cells.iter().flat_map(next).collect();
@@ -357,8 +358,32 @@ impl<'a> Instance<'a> {
         Ok(cells)
     }
 
+    /// The cells that an index of an edge means, along an axis of the event with this extent.
+    pub(super) fn cells_along<B>(
+        &self,
+        program: &Program<B>,
+        family: &Compiled<'_>,
+        event: usize,
+        index: &CompiledIndex,
+        extent: i64,
+        at: &[i64],
+    ) -> Result<Vec<i64>, Violation> {
+        let place = || format!("tasks {}{at:?}", family.name);
+        let along = index.cells(at, self.sizes).map_err(|error| value_error(place(), self.sizes, error))?;
+        if let Some(outside) = along.iter().find(|&&cell| cell < 0 || cell >= extent) {
+            let name = &program.events[event].name;
+            let message = format!(
+                "an edge means cell {outside} of {extent} along an axis of `{name}` (at {})",
+                self.sizes
+            );
+            return Err(Violation::new(Reason::Cell, place(), message));
+        }
+        Ok(along)
+    }
+
     /// The event of a cell, and the cell's coordinates.
     pub(super) fn cell(&self, cell: usize) -> (usize, Vec<i64>) {
+        let cell = self.numbered.as_ref().and_then(|cells| cells.get(cell)).map_or(cell, |cell| *cell);
         let event = self.events.iter().rposition(|(base, _)| *base <= cell).unwrap_or(0);
         let Some((base, extents)) = self.events.get(event) else { return (0, Vec::new()) };
         let mut rest = (cell - base) as i64;

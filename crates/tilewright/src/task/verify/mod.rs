@@ -14,6 +14,9 @@
 //!    ordered, each read element must have been written, by the buffer it is read from, and every awaited cell must
 //!    have exactly as many notifies as it waits for.
 //!
+//!
+//! Where sizes that cannot be lowered give too many tasks, a *sample* of them stands for all (`sample`).
+//!
 //! What bodies touch comes from [`Touches`]; the declared regions are checked against it.
 
 mod block;
@@ -26,6 +29,7 @@ mod instance;
 mod memory;
 mod order;
 mod results;
+mod sample;
 mod sizes;
 
 pub(crate) use block::body_toucher;
@@ -33,8 +37,9 @@ pub use cuboid::Cuboid;
 pub use instance::{Site, Touch, Toucher, Touches};
 pub use sizes::Sizes;
 
-use super::ir::Program;
+use super::ir::{Program, Step};
 use crate::target::Target;
+use sample::Sample;
 use std::fmt;
 
 /// The most size assignments that are enumerated.
@@ -43,8 +48,14 @@ pub const MAX_ASSIGNMENTS: usize = 24;
 /// The most tasks of one assignment; sizes are lowered until it is met.
 pub const MAX_TASKS: usize = 600;
 
-/// The most tasks of an assignment that cannot be lowered; a program beyond it is refused.
-pub const MAX_TASKS_AT_ALL: usize = 1 << 14;
+/// The most tasks that are listed where sizes cannot be lowered; beyond it a sample is.
+pub const MAX_TASKS_AT_ALL: usize = 1 << 12;
+
+/// The most tasks of a sample.
+pub const MAX_SAMPLE: usize = 1 << 10;
+
+/// The least tasks of a sample; a program of which not even these can be looked at is refused.
+pub const MIN_SAMPLE: usize = 1 << 6;
 
 /// The most tasks of all assignments together; the rest of the assignments is left out.
 pub const MAX_TASKS_TOGETHER: usize = 6000;
@@ -108,8 +119,17 @@ pub enum Reason {
     Alignment,
     /// A buffer that several tasks share in memory that they do not.
     Tier,
-    /// A program with too many tasks at its smallest sizes.
+    /// Facts for which no sizes and tables were found that fulfil them all.
+    NoSizes,
+    /// A program of which not even a sample can be looked at.
     TooLarge,
+}
+
+impl Reason {
+    /// Whether it says that the verifier found nothing that it can look at, and nothing of the program.
+    pub fn is_limit(self) -> bool {
+        matches!(self, Reason::NoSizes | Reason::TooLarge)
+    }
 }
 
 /// A refusal.
@@ -148,6 +168,8 @@ pub struct Report {
     pub arena: Checked,
     /// The size assignments that were enumerated, such as `S = 65, T = 3`.
     pub assignments: Vec<String>,
+    /// How many of them have too many tasks, so that a sample of these was checked.
+    pub sampled: usize,
     /// The tasks of all of them together.
     pub tasks: usize,
 }
@@ -160,24 +182,70 @@ pub fn verify<B: Touches>(program: &Program<B>, target: &Target) -> Result<Repor
     form::check_scopes(program, target)?;
     let arena = memory::check_arena(program)?;
     let thresholds = counts::check(program);
-    let mut report = Report { thresholds, arena, assignments: Vec::new(), tasks: 0 };
+    let mut report = Report { thresholds, arena, assignments: Vec::new(), sampled: 0, tasks: 0 };
     for sizes in sizes::assignments(program) {
-        let instance = match instance::Instance::build(program, &sizes)? {
-            Some(instance) => instance,
-            None => continue,
+        let fits = sizes.tasks(program) <= MAX_TASKS_AT_ALL as i64;
+        let tasks = match fits.then(|| check(program, target, &sizes, None, &report.thresholds)) {
+            Some(Err(Violation { reason: Reason::TooLarge, .. })) | None => {
+                report.sampled += 1;
+                check_samples(program, target, &sizes, &report.thresholds)?
+            }
+            Some(tasks) => tasks?,
         };
-        report.tasks += instance.tasks.len();
+        let Some(tasks) = tasks else { continue };
+        report.tasks += tasks;
         report.assignments.push(sizes.to_string());
-        order::check(program, target, &instance)?;
         if report.tasks > MAX_TASKS_TOGETHER {
             break;
         }
     }
     if report.assignments.is_empty() {
-        let message = format!(
-            "more than {MAX_TASKS_AT_ALL} tasks at the smallest sizes, which is more than can be checked"
-        );
-        return Err(Violation::new(Reason::TooLarge, &program.name, message));
+        let message = "no sizes and tables that the facts allow were found, so that nothing could be checked";
+        return Err(Violation::new(Reason::NoSizes, &program.name, message));
     }
     Ok(report)
+}
+
+/// Checks the tasks at some sizes, or a sample of them, and says how many they are; none where a buffer would have a
+/// negative extent.
+fn check<B: Touches>(
+    program: &Program<B>,
+    target: &Target,
+    sizes: &Sizes,
+    sample: Option<Sample>,
+    thresholds: &[Checked],
+) -> Result<Option<usize>, Violation> {
+    let Some(instance) = instance::Instance::build(program, sizes, sample, thresholds)? else {
+        return Ok(None);
+    };
+    order::check(program, target, &instance, thresholds)?;
+    Ok(Some(instance.tasks.len()))
+}
+
+/// Checks two samples: the first iterations of repeats, and the last ones. They are made smaller where their accesses cut
+/// a buffer into too many parts.
+fn check_samples<B: Touches>(
+    program: &Program<B>,
+    target: &Target,
+    sizes: &Sizes,
+    thresholds: &[Checked],
+) -> Result<Option<usize>, Violation> {
+    let mut budget = MAX_SAMPLE;
+    loop {
+        let first = Sample::within(program, budget as i64, &|extent| sizes.extent(extent));
+        let both = || {
+            let count = check(program, target, sizes, Some(first), thresholds)?;
+            let last = Sample { last: true, ..first };
+            let more = if program.steps.iter().any(|step| matches!(step, Step::Repeat { .. })) {
+                check(program, target, sizes, Some(last), thresholds)?
+            } else {
+                Some(0)
+            };
+            Ok(count.zip(more).map(|(count, more)| count + more))
+        };
+        match both() {
+            Err(Violation { reason: Reason::TooLarge, .. }) if budget > MIN_SAMPLE => budget /= 4,
+            done => return done,
+        }
+    }
 }

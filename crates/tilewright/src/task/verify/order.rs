@@ -6,7 +6,8 @@
 //! awaited cells of `{n} ∪ before(n)` for each notifier `n`.
 
 use super::instance::{Instance, Touches};
-use super::{Reason, Violation, memory};
+use super::sample::Notifies;
+use super::{Checked, Reason, Violation, memory};
 use crate::dim::{Scope, Symbol};
 use crate::target::Target;
 use crate::task::ir::Program;
@@ -62,7 +63,11 @@ impl Order {
     }
 
     /// The relation, or a cell whose threshold is wrong or an edge that does not go up in rank.
-    fn build<B>(program: &Program<B>, instance: &Instance<'_>) -> Result<Order, Violation> {
+    fn build<B>(
+        program: &Program<B>,
+        instance: &Instance<'_>,
+        thresholds: &[Checked],
+    ) -> Result<Order, Violation> {
         let tasks = &instance.tasks;
         let mut notifies = vec![0i64; instance.cells];
         tasks.iter().flat_map(|task| &task.notifies).for_each(|&cell| notifies[cell] += 1);
@@ -70,7 +75,11 @@ impl Order {
         let mut awaited = 0;
         for &cell in tasks.iter().flat_map(|task| &task.waits).flatten() {
             if rows[cell].is_none() {
-                check_threshold(program, instance, cell, Some(notifies[cell]))?;
+                match instance.notifies_of(cell, notifies[cell], thresholds) {
+                    Notifies::Unknown => continue,
+                    Notifies::Proved => {}
+                    Notifies::Counted(count) => check_threshold(program, instance, cell, Some(count))?,
+                }
                 rows[cell] = Some(awaited);
                 awaited += 1;
             }
@@ -149,7 +158,8 @@ pub(super) fn check<B: Touches>(
     program: &Program<B>,
     target: &Target,
     instance: &Instance<'_>,
+    thresholds: &[Checked],
 ) -> Result<(), Violation> {
-    let order = Order::build(program, instance)?;
+    let order = Order::build(program, instance, thresholds)?;
     memory::check(program, target, instance, &order)
 }

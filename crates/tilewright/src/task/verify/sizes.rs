@@ -3,7 +3,7 @@
 use super::form::visit_atoms;
 use super::{MAX_ASSIGNMENTS, MAX_TASKS};
 use crate::dim::{Atom, Dim, Env, Symbol};
-use crate::task::ir::{EdgeIndex, Program, Step};
+use crate::task::ir::{EdgeIndex, Program};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -12,10 +12,6 @@ const MAX_BLOCK: i64 = 512;
 
 /// The most elements of a table whose contents are drawn.
 const MAX_TABLE: i64 = 1 << 20;
-
-/// The iterations of a repeat that stand for more, where its extent is a size of one value and there would be too
-/// many tasks.
-const FEW_ITERATIONS: i64 = 3;
 
 /// An integer tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +42,18 @@ impl Env for Sizes {
             at = at * n as usize + i as usize;
         }
         table.values.get(at).copied()
+    }
+}
+
+impl Sizes {
+    /// An extent; 0 where it is negative or has no value.
+    pub(super) fn extent(&self, dim: &Dim) -> i64 {
+        dim.eval(self).unwrap_or(0).max(0)
+    }
+
+    /// The number of tasks.
+    pub(super) fn tasks<B>(&self, program: &Program<B>) -> i64 {
+        count_tasks(program, &self.symbols)
     }
 }
 
@@ -87,9 +95,9 @@ pub(super) fn assignments<B>(program: &Program<B>) -> Vec<Sizes> {
     let has_tables = program.buffers.iter().any(|buffer| buffer.dtype.is_int());
     let draws = if has_tables { 2 } else { 1 };
     let mut found: Vec<Sizes> = Vec::new();
-    for (round, mut pick) in picks.into_iter().enumerate() {
+    for (round, pick) in picks.into_iter().enumerate() {
         for draw in 0..draws {
-            let Some(symbols) = lowered(program, &symbols, &pools, &mut pick) else { continue };
+            let Some(symbols) = lowered(program, &symbols, &pools, &pick) else { continue };
             let Some(sizes) = with_tables(program, symbols, round * draws + draw) else { continue };
             if !found.contains(&sizes) {
                 found.push(sizes);
@@ -201,50 +209,34 @@ fn candidates<B>(program: &Program<B>, symbol: &Symbol, blocks: &[i64]) -> Vec<i
     pool
 }
 
-/// The picked values; picks are moved down until there are few enough tasks, and counts of repeats where that does
-/// not help. None where the facts contradict each other.
+/// The picked values; picks are moved down, but not to 0, until there are few enough tasks. Where that does not help they
+/// stay, and a sample of the tasks is looked at. None where the facts contradict each other.
 fn lowered<B>(
     program: &Program<B>,
     symbols: &[Symbol],
     pools: &[Vec<i64>],
-    pick: &mut [usize],
+    pick: &[usize],
 ) -> Option<BTreeMap<Symbol, i64>> {
+    let values = |pick: &[usize]| {
+        let value =
+            |((symbol, pool), &at): ((&Symbol, &Vec<i64>), &usize)| Some((symbol.clone(), *pool.get(at)?));
+        symbols.iter().zip(pools).zip(pick).map(value).collect::<Option<BTreeMap<Symbol, i64>>>()
+    };
+    let mut lower = pick.to_vec();
     loop {
-        let mut values = BTreeMap::new();
-        for ((symbol, pool), &at) in symbols.iter().zip(pools).zip(pick.iter()) {
-            values.insert(symbol.clone(), *pool.get(at)?);
+        let found = values(&lower)?;
+        if count_tasks(program, &found) <= MAX_TASKS as i64 {
+            return Some(found);
         }
-        if count_tasks(program, &values) <= MAX_TASKS as i64 {
-            return Some(values);
-        }
-        let least = |pool: &Vec<i64>| (0..pool.len()).min_by_key(|&at| pool[at]).unwrap_or(0);
         let next = |(i, at): (usize, &usize)| {
             let pool = pools.get(i)?;
             let value = *pool.get(*at)?;
-            let smaller =
-                (0..pool.len()).filter(|&other| pool[other] < value).max_by_key(|&other| pool[other])?;
-            (*at != least(pool)).then_some((value, i, smaller))
+            let smaller = (0..pool.len()).filter(|&other| (1..value).contains(&pool[other]));
+            Some((value, i, smaller.max_by_key(|&other| pool[other])?))
         };
-        match pick.iter().enumerate().filter_map(next).max() {
-            Some((_, i, smaller)) => pick[i] = smaller,
-            None => {
-                let mut repeats = Vec::new();
-                repeat_symbols(&program.steps, &mut repeats);
-                for symbol in repeats {
-                    values.entry(symbol).and_modify(|value| *value = FEW_ITERATIONS.min(*value));
-                }
-                return Some(values);
-            }
-        }
-    }
-}
-
-/// The symbols that are the extent of a repeat.
-fn repeat_symbols(steps: &[Step], found: &mut Vec<Symbol>) {
-    for step in steps {
-        if let Step::Repeat { extent, steps, .. } = step {
-            found.extend(extent.as_symbol().cloned());
-            repeat_symbols(steps, found);
+        match lower.iter().enumerate().filter_map(next).max() {
+            Some((_, i, smaller)) => lower[i] = smaller,
+            None => return values(pick),
         }
     }
 }
