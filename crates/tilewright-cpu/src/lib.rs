@@ -2,9 +2,11 @@
 
 pub mod cores;
 pub mod machine;
+pub mod math;
 mod memory;
 pub mod pool;
 pub mod portable;
+pub mod product;
 mod sync;
 pub mod workers;
 
