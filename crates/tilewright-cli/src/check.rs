@@ -13,7 +13,7 @@ use tilewright::target::Target;
 use tilewright::task::eval::{Choice, Schedule, same};
 use tilewright::tensor::eval::{Bindings, Numerics};
 use tilewright::tensor::{self, Array, DType, Op, Program};
-use tilewright::{Control, block, kernel, task};
+use tilewright::{Control, block, fuse, kernel, task};
 
 use crate::compare;
 use crate::engine::Engine;
@@ -21,7 +21,7 @@ use crate::engine::Engine;
 /// What went wrong, and where.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// The level: `tensor`, `block`, `task`, `kernel`, or a runtime.
+    /// The level: `tensor`, `block`, `fuse`, `task`, `kernel`, or a runtime.
     pub level: &'static str,
     /// What was done there: `verify`, `text`, `lower`, `eval`.
     pub step: &'static str,
@@ -64,8 +64,10 @@ pub enum Outcome {
 pub struct Levels {
     /// What to compute.
     pub tensor: Program,
-    /// Where values live.
+    /// Where values live: each operator on its own.
     pub block: block::Program,
+    /// Where values live after fusion, if it is wanted.
+    pub fused: Option<block::Program>,
     /// Who waits for whom.
     pub task: task::Program,
     /// Code.
@@ -75,11 +77,11 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// Lowers a program through all levels; each is verified and read back from its text.
+    /// Lowers a program through all levels, with or without fusion; each is verified and read back from its text.
     ///
     /// # Errors
     /// The first failure.
-    pub fn lower(program: &Program, target: &Target) -> Result<Levels, Failure> {
+    pub fn lower(program: &Program, target: &Target, fused: bool) -> Result<Levels, Failure> {
         let mut journal = Journal::new();
         tensor::verify::verify(program).map_err(|violation| failure("tensor", "verify", violation))?;
         round_trip("tensor", program, |text| tensor::text::parse("round_trip.tensor", text))?;
@@ -89,8 +91,19 @@ impl Levels {
         block::verify::verify(&block).map_err(|violation| failure("block", "verify", violation))?;
         round_trip("block", &block, |text| block::text::parse("round_trip.block", text))?;
 
+        let fused = if fused {
+            let fused =
+                fuse::fuse(&block, target, &mut journal).map_err(|error| not_lowered("fuse", &error))?;
+            block::verify::verify(&fused).map_err(|violation| failure("fuse", "verify", violation))?;
+            round_trip("fuse", &fused, |text| block::text::parse("round_trip.block", text))?;
+            Some(fused)
+        } else {
+            None
+        };
+
+        let source = fused.as_ref().unwrap_or(&block);
         let task =
-            task::lower::lower(&block, target, &mut journal).map_err(|error| not_lowered("task", &error))?;
+            task::lower::lower(source, target, &mut journal).map_err(|error| not_lowered("task", &error))?;
         task::verify::verify(&task, target).map_err(|violation| Failure {
             unsupported: violation.reason.is_limit(),
             ..failure("task", "verify", violation)
@@ -102,7 +115,7 @@ impl Levels {
         kernel::verify::verify(&kernel, target)
             .map_err(|violation| failure("kernel", "verify", violation))?;
         round_trip("kernel", &kernel, |text| kernel::text::parse("round_trip.kernel", text))?;
-        Ok(Levels { tensor: program.clone(), block, task, kernel, journal })
+        Ok(Levels { tensor: program.clone(), block, fused, task, kernel, journal })
     }
 
     /// Evaluates every level and compares with the tensor level; `seed` chooses the orders of tasks.
@@ -119,6 +132,10 @@ impl Levels {
             };
             let found = block::eval::eval(&self.block, bindings, numerics);
             agree("block", &format!("{numerics:?}"), &expected, found)?;
+            if let Some(fused) = &self.fused {
+                let found = block::eval::eval(fused, bindings, numerics);
+                agree("fuse", &format!("{numerics:?}"), &expected, found)?;
+            }
             for (workers, choice) in schedules(seed) {
                 let order = format!("{numerics:?}, {workers} workers, {choice:?}");
                 let mut schedule = Schedule::new(workers, choice);

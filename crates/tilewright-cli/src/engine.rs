@@ -81,14 +81,27 @@ impl Engine {
     /// # Errors
     /// As `tilewright::compile`.
     pub fn new(program: &Program, runtime: Runtime, threads: Option<usize>) -> Result<Engine, Error> {
+        Engine::with(program, runtime, threads, false)
+    }
+
+    /// [`Engine::new`], with or without fusion.
+    ///
+    /// # Errors
+    /// As `tilewright::compile`.
+    pub fn with(
+        program: &Program,
+        runtime: Runtime,
+        threads: Option<usize>,
+        fuse: bool,
+    ) -> Result<Engine, Error> {
         let (options, workers) = match runtime {
             Runtime::Portable => {
                 let portable = threads.map_or_else(Portable::detect, Portable::new);
                 let workers = portable.workers();
-                (Some(Options { runtime: Arc::new(portable), ..Options::default() }), workers)
+                (Some(Options { runtime: Arc::new(portable), fuse, ..Options::default() }), workers)
             }
             Runtime::Interpreter => {
-                (Some(Options { runtime: Arc::new(Interpreter), ..Options::default() }), 1)
+                (Some(Options { runtime: Arc::new(Interpreter), fuse, ..Options::default() }), 1)
             }
             Runtime::Eval => (None, 1),
         };

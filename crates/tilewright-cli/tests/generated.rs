@@ -32,7 +32,9 @@ struct Counts {
 
 /// Runs a program at several sizes; `seed` says which.
 fn check(program: &Program, seed: u64, counts: &mut Counts) -> Result<(), String> {
-    let levels = match Levels::lower(program, &Target::portable()) {
+    // Most programs are fused, as users run them; the others show what the plain lowering does.
+    let fuse = !seed.is_multiple_of(4);
+    let levels = match Levels::lower(program, &Target::portable(), fuse) {
         Ok(levels) => levels,
         Err(failure) if failure.unsupported => {
             *counts.unsupported.entry(kind(&failure.message)).or_default() += 1;
@@ -40,7 +42,8 @@ fn check(program: &Program, seed: u64, counts: &mut Counts) -> Result<(), String
         }
         Err(failure) => return Err(failure.to_string()),
     };
-    let engine = Engine::new(program, Runtime::Portable, Some(2)).map_err(|error| error.to_string())?;
+    let engine =
+        Engine::with(program, Runtime::Portable, Some(2), fuse).map_err(|error| error.to_string())?;
     let mut random = Random::new(seed);
     for k in 0..3 {
         let symbols = random_sizes(program, &mut random, k == 2);
@@ -138,10 +141,11 @@ fn a_reproducer_runs() {
     let Ok(file) = std::env::var("TILEWRIGHT_REPRODUCER") else { return };
     let text = std::fs::read_to_string(&file).expect("the file can be read");
     let program = tilewright::tensor::text::parse(&file, &text).unwrap_or_else(|error| panic!("{error}"));
-    let levels = Levels::lower(&program, &Target::portable()).unwrap_or_else(|failure| panic!("{failure}"));
+    let seed = number("TILEWRIGHT_SEED", 0);
+    let levels = Levels::lower(&program, &Target::portable(), !seed.is_multiple_of(4))
+        .unwrap_or_else(|failure| panic!("{failure}"));
     if std::env::var("TILEWRIGHT_SHOW").is_ok() {
-        println!("{}\n{}\n{}", levels.block, levels.task, levels.kernel);
+        println!("{}\n{}\n{}", levels.fused.as_ref().unwrap_or(&levels.block), levels.task, levels.kernel);
     }
-    check(&program, number("TILEWRIGHT_SEED", 0), &mut Counts::default())
-        .unwrap_or_else(|message| panic!("{message}"));
+    check(&program, seed, &mut Counts::default()).unwrap_or_else(|message| panic!("{message}"));
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loom::cell::UnsafeCell;
-use tilewright::Target;
 use tilewright::compile::Stages;
 use tilewright::journal::Journal;
 use tilewright::tensor;
+use tilewright::{Options, Target};
 
 use super::*;
 
@@ -32,7 +32,13 @@ struct Case {
 impl Case {
     fn chain(n: i64) -> Case {
         let program = tensor::text::parse("chain", CHAIN).expect("a program");
-        let stages = Stages::lower(program, &Target::portable(), false, &mut Journal::new()).expect("stages");
+        let stages = Stages::lower(
+            program,
+            &Target::portable(),
+            &Options { verify: false, ..Options::default() },
+            &mut Journal::new(),
+        )
+        .expect("stages");
         let symbols = BTreeMap::from([(Symbol::new("N"), n)]);
         let tasks = &stages.kernel.tasks;
         let plan = Plan::new(tasks, &symbols, &symbols).expect("sizes within the facts");

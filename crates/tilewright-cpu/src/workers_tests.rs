@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tilewright::Target;
 use tilewright::compile::Stages;
 use tilewright::journal::Journal;
 use tilewright::tensor;
+use tilewright::{Options, Target};
 
 use super::*;
 
@@ -23,7 +23,13 @@ struct Case {
 impl Case {
     fn attention(s: i64, t: i64) -> Case {
         let program = tensor::text::parse("attention", ATTENTION).expect("a program");
-        let stages = Stages::lower(program, &Target::portable(), false, &mut Journal::new()).expect("stages");
+        let stages = Stages::lower(
+            program,
+            &Target::portable(),
+            &Options { verify: false, ..Options::default() },
+            &mut Journal::new(),
+        )
+        .expect("stages");
         let sizes = [("S", s), ("T", t), ("H", 2), ("G", 2), ("K", 16), ("V", 16)];
         let symbols: BTreeMap<_, _> = sizes.iter().map(|&(name, size)| (Symbol::new(name), size)).collect();
         let tasks = &stages.kernel.tasks;

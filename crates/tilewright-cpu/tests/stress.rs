@@ -16,7 +16,7 @@ use tilewright::dim::Symbol;
 use tilewright::journal::Journal;
 use tilewright::runtime::Control;
 use tilewright::task::{Cells, Plan, TaskRef};
-use tilewright::{Error, Target};
+use tilewright::{Error, Options, Target};
 use tilewright_cpu::pool::Pool;
 use tilewright_cpu::workers::{self, Body, FamilyEdges, Work};
 
@@ -124,7 +124,12 @@ fn runs_end_right_or_say_why() {
     let runs = std::env::var("TILEWRIGHT_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(400u64);
     let stages = PROGRAMS.map(|(name, text, limits)| {
         let program = tilewright::tensor::text::parse(name, text).expect("a program");
-        let stages = Stages::lower(program, &Target::portable(), false, &mut Journal::new());
+        let stages = Stages::lower(
+            program,
+            &Target::portable(),
+            &Options { verify: false, ..Options::default() },
+            &mut Journal::new(),
+        );
         (stages.expect("stages"), limits)
     });
     let pools: Vec<Pool> = (1..=8).map(Pool::new).collect();

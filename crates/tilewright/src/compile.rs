@@ -9,7 +9,7 @@ use crate::interpreter::Interpreter;
 use crate::journal::Journal;
 use crate::runtime::Runtime;
 use crate::target::Target;
-use crate::{block, kernel, task, tensor};
+use crate::{block, fuse, kernel, task, tensor};
 
 /// How to compile.
 #[derive(Clone)]
@@ -18,11 +18,13 @@ pub struct Options {
     pub runtime: Arc<dyn Runtime>,
     /// Whether the program of every level is verified before the next arrow. What a verifier refuses never runs.
     pub verify: bool,
+    /// Whether block programs are fused. Not the default yet: see `docs/fusion.md`.
+    pub fuse: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { runtime: Arc::new(Interpreter), verify: true }
+        Options { runtime: Arc::new(Interpreter), verify: true, fuse: false }
     }
 }
 
@@ -57,8 +59,10 @@ pub fn compile(program: &tensor::Program, target: &Target, options: &Options) ->
 pub struct Stages {
     /// What to compute.
     pub tensor: tensor::Program,
-    /// Where values live.
+    /// Where values live: each operator on its own.
     pub block: block::Program,
+    /// Where values live after fusion; as before where nothing is fused.
+    pub fused: block::Program,
     /// Who waits for whom.
     pub task: task::Program,
     /// Code.
@@ -66,16 +70,17 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// Lowers a program through all levels; with `verify`, each is verified before the next arrow.
+    /// Lowers a program through all levels, verified and fused as the options say.
     ///
     /// # Errors
     /// As [`compile`].
     pub fn lower(
         tensor: tensor::Program,
         target: &Target,
-        verify: bool,
+        options: &Options,
         journal: &mut Journal,
     ) -> Result<Stages, Error> {
+        let verify = options.verify;
         let bug = |stage, message: String| Error::Bug { stage, message };
 
         // Each operator becomes maps over blocks; values between operators go through slow memory.
@@ -84,8 +89,14 @@ impl Stages {
             block::verify::verify(&block).map_err(|violation| bug("block", violation.to_string()))?;
         }
 
+        // Maps that follow one another become one; what they hand on stays near.
+        let fused = if options.fuse { fuse::fuse(&block, target, journal)? } else { block.clone() };
+        if verify && options.fuse {
+            block::verify::verify(&fused).map_err(|violation| bug("fuse", violation.to_string()))?;
+        }
+
         // Each map becomes a family of tasks; events are derived from what the tasks read and write.
-        let task = task::lower::lower(&block, target, journal)?;
+        let task = task::lower::lower(&fused, target, journal)?;
 
         // Each body becomes code over tiles. Verifying that verifies the order of tasks too, with what the kernels touch,
         // so that it is verified once.
@@ -94,7 +105,7 @@ impl Stages {
             kernel::verify::verify(&kernel, target).map_err(refused)?;
         }
 
-        Ok(Stages { tensor, block, task, kernel: Arc::new(kernel) })
+        Ok(Stages { tensor, block, fused, task, kernel: Arc::new(kernel) })
     }
 }
 

@@ -77,7 +77,7 @@ impl Unit {
         options: &Options,
         journal: &mut Journal,
     ) -> Result<Unit, Error> {
-        let stages = Stages::lower(program, target, options.verify, journal)?;
+        let stages = Stages::lower(program, target, options, journal)?;
         let loaded = options.runtime.load(&stages.kernel)?;
         Ok(Unit { stages, loaded })
     }

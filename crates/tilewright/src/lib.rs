@@ -16,7 +16,7 @@
 //! | [`kernel`] | tiles, loads, stores, products, tokens and channels: code |
 //!
 //! Each has the same files: `ir` (types), `text` (parse and print), `verify` (what is legal), `eval` (what it means,
-//! slow and obvious), `lower` (the one arrow into it). [`compile`](mod@compile) reads top to bottom; sizes are [`dim`]s at
+//! slow and obvious), `lower` (the one arrow into it). [`fuse`](mod@fuse) rewrites block programs. [`compile`](mod@compile) reads top to bottom; sizes are [`dim`]s at
 //! every level. Back ends implement [`runtime::Runtime`].
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,7 @@ pub mod compile;
 pub mod dim;
 pub mod error;
 pub mod executable;
+pub mod fuse;
 pub mod host;
 pub mod interpreter;
 pub mod journal;

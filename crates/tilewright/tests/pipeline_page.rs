@@ -2,7 +2,7 @@
 
 use tilewright::compile::Stages;
 use tilewright::journal::Journal;
-use tilewright::{Target, tensor};
+use tilewright::{Options, Target, tensor};
 
 const PAGE: &str = include_str!("../../../docs/pipeline.md");
 const PROGRAM: &str = include_str!("../../../programs/rmsnorm_matmul.tensor");
@@ -11,7 +11,7 @@ const PROGRAM: &str = include_str!("../../../programs/rmsnorm_matmul.tensor");
 fn every_part_of_the_page_is_what_the_compiler_prints() {
     let program =
         tensor::text::parse("rmsnorm_matmul.tensor", PROGRAM).unwrap_or_else(|error| panic!("{error}"));
-    let stages = Stages::lower(program, &Target::portable(), true, &mut Journal::new())
+    let stages = Stages::lower(program, &Target::portable(), &Options::default(), &mut Journal::new())
         .expect("a program that lowers");
     let levels = [
         ("tensor", stages.tensor.to_string()),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tilewright::tensor::{elementwise, monoid, ops};
 
 /// Lower levels first; a module may name those before it.
-const LAYERS: [&str; 6] = ["text", "dim", "tensor", "block", "task", "kernel"];
+const LAYERS: [&str; 7] = ["text", "dim", "tensor", "block", "fuse", "task", "kernel"];
 
 fn source_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
@@ -96,5 +96,20 @@ fn no_file_outgrows_its_idea() {
     for file in sources() {
         let lines = fs::read_to_string(&file).expect("readable source").lines().count();
         assert!(lines <= 900, "{} has {lines} lines", file.display());
+    }
+}
+
+/// Every fusion rule has a filetest of its name where it fires, and at least one where it must not.
+#[test]
+fn every_fusion_rule_has_its_filetests() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../filetests/fuse");
+    let names: Vec<String> = fs::read_dir(folder)
+        .expect("the filetests of fusion")
+        .map(|entry| entry.expect("a readable entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    for rule in tilewright::fuse::RULES {
+        assert!(names.contains(&format!("{}.tensor", rule.name)), "{} has no filetest", rule.name);
+        let refused = format!("{}_refused_", rule.name);
+        assert!(names.iter().any(|name| name.starts_with(&refused)), "{} is never refused", rule.name);
     }
 }

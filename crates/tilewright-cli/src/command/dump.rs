@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use tilewright::journal::Journal;
 use tilewright::tensor::{self, Program};
-use tilewright::{Target, block, kernel, task};
+use tilewright::{Target, block, fuse, kernel, task};
 
 /// The arguments of `dump`.
 #[derive(Debug, Args)]
@@ -20,6 +20,9 @@ pub struct Dump {
     /// Print before the program, as comments, what was chosen, rewritten and refused on the way, and why
     #[arg(long)]
     journal: bool,
+    /// Lower the fused block program to tasks and kernels
+    #[arg(long)]
+    fused: bool,
     /// Print what is done once when weights are loaded, instead of what each run does
     #[arg(long)]
     prepare: bool,
@@ -30,6 +33,7 @@ The work on weights alone is a program of its own, done once: --prepare prints t
 
 Examples:
   tilewright dump programs/softmax.tensor --after block
+  tilewright dump programs/softmax.tensor --after fuse --journal
   tilewright dump programs/softmax.tensor --after task --journal
   diff <(tilewright dump a.tensor) <(tilewright dump b.tensor)";
 
@@ -40,6 +44,8 @@ enum Stage {
     Tensor,
     /// Where values live
     Block,
+    /// Where values live after fusion
+    Fuse,
     /// Who waits for whom
     Task,
     /// Code
@@ -51,6 +57,7 @@ impl Stage {
         match self {
             Stage::Tensor => "tensor",
             Stage::Block => "block",
+            Stage::Fuse => "fuse",
             Stage::Task => "task",
             Stage::Kernel => "kernel",
         }
@@ -62,7 +69,8 @@ pub fn dump(arguments: &Dump) -> Result<Report, Failure> {
     let (prepare, main) = tensor::prepare::split(&program);
     let wanted = if arguments.prepare { prepare } else { Some(main) };
     let mut journal = Journal::new();
-    let lowered = wanted.map(|program| lower(program, arguments.after, &mut journal)).transpose()?;
+    let lowered =
+        wanted.map(|program| lower(program, arguments.after, arguments.fused, &mut journal)).transpose()?;
 
     let mut text = String::new();
     if arguments.journal {
@@ -103,7 +111,12 @@ pub fn dump(arguments: &Dump) -> Result<Report, Failure> {
 
 /// The program's text at a level, and what its verifier says against it. Later arrows are not taken, so that a program
 /// that one of them refuses can be seen up to there.
-fn lower(program: Program, stage: Stage, journal: &mut Journal) -> Result<(String, Option<String>), Failure> {
+fn lower(
+    program: Program,
+    stage: Stage,
+    is_fused: bool,
+    journal: &mut Journal,
+) -> Result<(String, Option<String>), Failure> {
     let target = Target::portable();
     let said = |violation: &dyn std::fmt::Display| Some(violation.to_string());
     if stage == Stage::Tensor {
@@ -111,6 +124,11 @@ fn lower(program: Program, stage: Stage, journal: &mut Journal) -> Result<(Strin
     }
     let block = block::lower::lower(&program, &target, journal)?;
     if stage == Stage::Block {
+        let verdict = block::verify::verify(&block).err();
+        return Ok((block.to_string(), verdict.and_then(|violation| said(&violation))));
+    }
+    let block = if is_fused || stage == Stage::Fuse { fuse::fuse(&block, &target, journal)? } else { block };
+    if stage == Stage::Fuse {
         let verdict = block::verify::verify(&block).err();
         return Ok((block.to_string(), verdict.and_then(|violation| said(&violation))));
     }

@@ -4,7 +4,7 @@ use super::{Case, Command};
 use std::fmt::Display;
 use tilewright::compile::Stages;
 use tilewright::journal::Journal;
-use tilewright::{Target, block, kernel, task, tensor};
+use tilewright::{Options, Target, block, fuse, kernel, task, tensor};
 
 /// Prints the tensor program.
 pub const TENSOR: Command = Command {
@@ -26,6 +26,19 @@ pub const KERNEL: Command = Command {
     name: "kernel",
     doc: "prints the kernel program",
     run: |case| Ok(text(&*lowered(case)?.0.kernel)),
+};
+
+/// Prints the block program after fusion.
+pub const FUSE: Command = Command {
+    name: "fuse",
+    doc: "prints the block program after fusion, and what was fused and refused",
+    run: |case| {
+        let mut journal = Journal::new();
+        let plain = lowered(case)?.0.block;
+        let fused = fuse::fuse(&plain, &Target::portable(), &mut journal).map_err(|error| text(&error))?;
+        block::verify::verify(&fused).map_err(|violation| text(&violation))?;
+        Ok(format!("{journal}{fused}"))
+    },
 };
 
 /// Prints what was decided on the way.
@@ -89,8 +102,9 @@ pub(super) fn parsed(case: &Case<'_>) -> Result<tensor::Program, String> {
     tensor::text::parse(case.file, case.program).map_err(|error| error.to_string())
 }
 
+/// The stages of the case's program, nothing fused.
 fn lowered(case: &Case<'_>) -> Result<(Stages, Journal), String> {
     let mut journal = Journal::new();
-    let stages = Stages::lower(parsed(case)?, &Target::portable(), true, &mut journal);
+    let stages = Stages::lower(parsed(case)?, &Target::portable(), &Options::default(), &mut journal);
     Ok((stages.map_err(|error| error.to_string())?, journal))
 }

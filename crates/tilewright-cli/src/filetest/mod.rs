@@ -42,6 +42,7 @@ pub struct Command {
 pub const COMMANDS: &[Command] = &[
     levels::TENSOR,
     levels::BLOCK,
+    levels::FUSE,
     levels::TASK,
     levels::KERNEL,
     levels::JOURNAL,

@@ -38,6 +38,8 @@ pub struct Elementwise {
     pub name: &'static str,
     /// The number of arguments, 1 to 3.
     pub arity: usize,
+    /// About how many cheap operations, such as an addition, one element costs.
+    pub operations: u32,
     /// The type of the result.
     pub types: TypeRule,
     /// The value at one element; `to` is the type of the result. Arguments are of the class that `types` asks for.
@@ -70,6 +72,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "add",
         arity: 2,
+        operations: 1,
         types: TypeRule::Number,
         eval: |a, _| arithmetic(a, i64::wrapping_add, |x, y| x + y),
         doc: "a + b",
@@ -77,6 +80,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "sub",
         arity: 2,
+        operations: 1,
         types: TypeRule::Number,
         eval: |a, _| arithmetic(a, i64::wrapping_sub, |x, y| x - y),
         doc: "a - b",
@@ -84,6 +88,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "mul",
         arity: 2,
+        operations: 1,
         types: TypeRule::Number,
         eval: |a, _| arithmetic(a, i64::wrapping_mul, |x, y| x * y),
         doc: "a * b",
@@ -91,6 +96,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "div",
         arity: 2,
+        operations: 4,
         types: TypeRule::Number,
         eval: |a, _| arithmetic(a, quotient, |x, y| x / y),
         doc: "a / b; of integers rounded down, and 0 where b = 0",
@@ -98,6 +104,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "rem",
         arity: 2,
+        operations: 4,
         types: TypeRule::Number,
         eval: |a, _| arithmetic(a, remainder, float_remainder),
         doc: "a - b * floor(a / b), with the sign of b; a where b = 0, NaN for floats",
@@ -105,6 +112,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "neg",
         arity: 1,
+        operations: 1,
         types: TypeRule::Number,
         eval: |a, _| number(a, i64::wrapping_neg, |x| -x),
         doc: "-a",
@@ -112,6 +120,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "min",
         arity: 2,
+        operations: 1,
         types: TypeRule::Number,
         eval: |a, _| arithmetic(a, i64::min, float_min),
         doc: "the lesser; NaN if either is",
@@ -119,6 +128,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "max",
         arity: 2,
+        operations: 1,
         types: TypeRule::Number,
         eval: |a, _| arithmetic(a, i64::max, float_max),
         doc: "the greater; NaN if either is",
@@ -126,6 +136,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "pow",
         arity: 2,
+        operations: 16,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(libm::pow(float(a, 0), float(a, 1))),
         doc: "a^b",
@@ -133,6 +144,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "eq",
         arity: 2,
+        operations: 1,
         types: TypeRule::Compare,
         eval: |a, _| compare(a, |x, y| x == y, |x, y| x == y),
         doc: "a = b",
@@ -140,6 +152,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "ne",
         arity: 2,
+        operations: 1,
         types: TypeRule::Compare,
         eval: |a, _| compare(a, |x, y| x != y, |x, y| x != y),
         doc: "a ≠ b; true if either is NaN",
@@ -147,6 +160,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "lt",
         arity: 2,
+        operations: 1,
         types: TypeRule::Compare,
         eval: |a, _| compare(a, |x, y| x < y, |x, y| x < y),
         doc: "a < b",
@@ -154,6 +168,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "le",
         arity: 2,
+        operations: 1,
         types: TypeRule::Compare,
         eval: |a, _| compare(a, |x, y| x <= y, |x, y| x <= y),
         doc: "a ≤ b",
@@ -161,6 +176,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "gt",
         arity: 2,
+        operations: 1,
         types: TypeRule::Compare,
         eval: |a, _| compare(a, |x, y| x > y, |x, y| x > y),
         doc: "a > b",
@@ -168,6 +184,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "ge",
         arity: 2,
+        operations: 1,
         types: TypeRule::Compare,
         eval: |a, _| compare(a, |x, y| x >= y, |x, y| x >= y),
         doc: "a ≥ b",
@@ -175,6 +192,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "and",
         arity: 2,
+        operations: 1,
         types: TypeRule::Bool,
         eval: |a, _| Scalar::Bool(truth(a, 0) & truth(a, 1)),
         doc: "a and b",
@@ -182,6 +200,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "or",
         arity: 2,
+        operations: 1,
         types: TypeRule::Bool,
         eval: |a, _| Scalar::Bool(truth(a, 0) | truth(a, 1)),
         doc: "a or b",
@@ -189,6 +208,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "not",
         arity: 1,
+        operations: 1,
         types: TypeRule::Bool,
         eval: |a, _| Scalar::Bool(!truth(a, 0)),
         doc: "not a",
@@ -196,6 +216,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "select",
         arity: 3,
+        operations: 1,
         types: TypeRule::Select,
         eval: |a, to| if truth(a, 0) { argument(a, 1) } else { argument(a, 2) }.carry(to),
         doc: "b where a, else c; the other is not looked at",
@@ -203,6 +224,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "exp",
         arity: 1,
+        operations: 16,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, libm::exp)),
         doc: "e^a",
@@ -210,6 +232,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "exp2",
         arity: 1,
+        operations: 16,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, libm::exp2)),
         doc: "2^a",
@@ -217,6 +240,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "log",
         arity: 1,
+        operations: 16,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, libm::log)),
         doc: "the natural logarithm; NaN below 0",
@@ -224,6 +248,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "log1p",
         arity: 1,
+        operations: 16,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, libm::log1p)),
         doc: "log(1 + a), exact near 0; NaN below -1",
@@ -231,6 +256,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "sqrt",
         arity: 1,
+        operations: 4,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, f64::sqrt)),
         doc: "the square root; NaN below 0",
@@ -238,6 +264,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "rsqrt",
         arity: 1,
+        operations: 4,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, |x| 1.0 / x.sqrt())),
         doc: "1 / sqrt(a)",
@@ -245,6 +272,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "tanh",
         arity: 1,
+        operations: 16,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, libm::tanh)),
         doc: "the hyperbolic tangent",
@@ -252,6 +280,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "sin",
         arity: 1,
+        operations: 16,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, libm::sin)),
         doc: "the sine of radians",
@@ -259,6 +288,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "cos",
         arity: 1,
+        operations: 16,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, libm::cos)),
         doc: "the cosine of radians",
@@ -266,6 +296,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "erf",
         arity: 1,
+        operations: 16,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, libm::erf)),
         doc: "the error function",
@@ -273,6 +304,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "sigmoid",
         arity: 1,
+        operations: 16,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, |x| 1.0 / (1.0 + libm::exp(-x)))),
         doc: "1 / (1 + e^-a)",
@@ -280,6 +312,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "abs",
         arity: 1,
+        operations: 1,
         types: TypeRule::Number,
         eval: |a, _| number(a, i64::wrapping_abs, f64::abs),
         doc: "|a|",
@@ -287,6 +320,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "floor",
         arity: 1,
+        operations: 1,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, f64::floor)),
         doc: "the greatest whole number ≤ a",
@@ -294,6 +328,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "ceil",
         arity: 1,
+        operations: 1,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, f64::ceil)),
         doc: "the least whole number ≥ a",
@@ -301,6 +336,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "round",
         arity: 1,
+        operations: 1,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, f64::round_ties_even)),
         doc: "the nearest whole number, ties to even",
@@ -308,6 +344,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "trunc",
         arity: 1,
+        operations: 1,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, f64::trunc)),
         doc: "the whole number next to a on the side of 0",
@@ -315,6 +352,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "cast",
         arity: 1,
+        operations: 1,
         types: TypeRule::To,
         eval: |a, to| cast(argument(a, 0), to),
         doc: "a in the type `to`, rounded once; floats become integers by cutting, saturating and NaN as 0",
@@ -322,6 +360,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "shift_right",
         arity: 2,
+        operations: 1,
         types: TypeRule::Int,
         eval: |a, _| integers(a, shift_right),
         doc: "floor(a / 2^b), for 0 ≤ b ≤ 63 (b is clamped)",
@@ -329,6 +368,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "bit_and",
         arity: 2,
+        operations: 1,
         types: TypeRule::Int,
         eval: |a, _| integers(a, |x, y| x & y),
         doc: "the bits set in a and in b",
@@ -336,6 +376,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "bit_or",
         arity: 2,
+        operations: 1,
         types: TypeRule::Int,
         eval: |a, _| integers(a, |x, y| x | y),
         doc: "the bits set in a or in b",
@@ -343,6 +384,7 @@ pub static TABLE: &[Elementwise] = &[
     Elementwise {
         name: "from_f16_bits",
         arity: 1,
+        operations: 1,
         types: TypeRule::To,
         eval: |a, _| Scalar::Float(half::f16::from_bits(argument(a, 0).as_i64() as u16).to_f64()),
         doc: "the number whose half-precision bits are the low 16 bits of the integer a",
