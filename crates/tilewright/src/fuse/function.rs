@@ -64,6 +64,11 @@ impl<'a> Fusing<'a> {
         tensors.iter().any(|tensor| self.nodes[at].tables.contains(tensor))
     }
 
+    /// Whether the node defines a tensor that takes over the memory of this one.
+    pub fn overwrites(&self, at: usize, tensor: ValueId) -> bool {
+        self.nodes[at].overwrites.contains(&tensor)
+    }
+
     /// The places of the nodes that need a tensor, in any way.
     pub fn readers(&self, tensor: ValueId) -> Vec<usize> {
         let needs = |uses: &Uses| {

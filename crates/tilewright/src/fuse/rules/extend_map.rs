@@ -37,6 +37,9 @@ fn apply(fusing: &Fusing<'_>, first: usize, second: usize) -> Result<Function, S
             if fusing.needs_as_table(*at, &[tensor]) {
                 return Err("what the first defines is read in index expressions".to_string());
             }
+            if fusing.overwrites(*at, tensor) {
+                return Err("another tensor takes over the memory of what the first defines".to_string());
+            }
             if !fusing.survives(first, *at) {
                 return Err("what the first reads is overwritten before the second".to_string());
             }
