@@ -81,7 +81,7 @@ fn no_operator_is_listed_twice() {
 
 #[test]
 fn every_level_has_the_same_files() {
-    for level in &LAYERS[2..] {
+    for level in LAYERS[2..].iter().filter(|name| **name != "fuse") {
         for part in ["ir", "text", "verify", "eval", "lower"] {
             let entry = *level == "tensor" && part == "lower";
             let folder = source_folder().join(level);
