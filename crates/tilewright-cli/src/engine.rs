@@ -13,7 +13,7 @@ use tilewright::task::BufferKind;
 use tilewright::tensor::eval::{Bindings, Numerics, eval};
 use tilewright::tensor::{ParamKind, Program};
 use tilewright::{Arguments, Control, Executable, Options, Target, compile};
-use tilewright_cpu::Portable;
+use tilewright_cpu::{Native, Portable};
 
 /// What runs a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub enum Runtime {
     /// The portable executor: compiled, on all cores.
     #[default]
     Portable,
+    /// Machine code where there is some, else the portable executor.
+    Native,
     /// Compiled, its kernels evaluated one after the other.
     Interpreter,
     /// The tensor program evaluated, nothing compiled.
@@ -29,12 +31,13 @@ pub enum Runtime {
 
 impl Runtime {
     /// Every runtime.
-    pub const ALL: [Runtime; 3] = [Runtime::Portable, Runtime::Interpreter, Runtime::Eval];
+    pub const ALL: [Runtime; 4] = [Runtime::Portable, Runtime::Native, Runtime::Interpreter, Runtime::Eval];
 
     /// What the command calls it.
     pub fn name(self) -> &'static str {
         match self {
             Runtime::Portable => "portable",
+            Runtime::Native => "native",
             Runtime::Interpreter => "interpreter",
             Runtime::Eval => "eval",
         }
@@ -44,6 +47,9 @@ impl Runtime {
     pub fn doc(self) -> &'static str {
         match self {
             Runtime::Portable => "compiled; plain Rust on all cores that the process may use",
+            Runtime::Native => {
+                "compiled; machine code (AVX-512) for the families that it covers, plain Rust for the others"
+            }
             Runtime::Interpreter => {
                 "compiled; kernels evaluated one task after another, in the program's own types"
             }
@@ -99,6 +105,16 @@ impl Engine {
                 let portable = threads.map_or_else(Portable::detect, Portable::new);
                 let workers = portable.workers();
                 (Some(Options { runtime: Arc::new(portable), fuse, ..Options::default() }), workers)
+            }
+            Runtime::Native => {
+                let native = threads.map_or_else(Native::detect, Native::new);
+                let native = native.ok_or_else(|| Error::Unsupported {
+                    place: "native".into(),
+                    what: "a processor without AVX-512 (F, BW, DQ, VL) and BMI2".into(),
+                    instead: "the runtime `portable` runs everywhere".into(),
+                })?;
+                let workers = native.workers();
+                (Some(Options { runtime: Arc::new(native), ..Options::default() }), workers)
             }
             Runtime::Interpreter => {
                 (Some(Options { runtime: Arc::new(Interpreter), fuse, ..Options::default() }), 1)

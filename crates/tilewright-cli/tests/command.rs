@@ -114,7 +114,7 @@ fn sizes_follow_from_a_file_and_results_are_written() {
     write(&folder, "x.npy", &HostTensor::from_f32(vec![2, 3], &[0., 0., 0., 1., 1., 2.]).expect("a tensor"));
     let arguments =
         ["run", "programs/softmax.tensor", "--input", "x=@x.npy", "--output", "out/deep", "--runtime"];
-    for runtime in ["portable", "interpreter", "eval"] {
+    for runtime in ["portable", "native", "interpreter", "eval"] {
         let found = json(&folder, &[&arguments[..], &[runtime]].concat());
         assert_eq!(found["sizes"], serde_json::json!({ "C": 3, "R": 2 }));
         assert_eq!(found["results"][0]["shape"], serde_json::json!([2, 3]));
@@ -363,7 +363,7 @@ fn what_is_wrong_is_said() {
         (
             &["run", softmax, "--runtime", "portble"],
             2,
-            "error: invalid value 'portble' for '--runtime <RUNTIME>'\n  [possible values: portable, interpreter, eval]\n\n  tip: a similar value exists: 'portable'\n\nFor more information, try '--help'.\n",
+            "error: invalid value 'portble' for '--runtime <RUNTIME>'\n  [possible values: portable, native, interpreter, eval]\n\n  tip: a similar value exists: 'portable'\n\nFor more information, try '--help'.\n",
         ),
         (
             &["run", softmax, "--memory-limit", "1K"],
@@ -504,7 +504,7 @@ fn lists_are_those_of_the_compiler() {
     assert_eq!(names("formats").len(), ops::decode::TABLE.len());
     assert_eq!(names("types"), ["bool", "u8", "i8", "i32", "i64", "f16", "bf16", "f32", "f64"]);
     assert_eq!(names("targets"), ["portable"]);
-    assert_eq!(names("runtimes"), ["portable", "interpreter", "eval"]);
+    assert_eq!(names("runtimes"), ["portable", "native", "interpreter", "eval"]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tilewright::dim::{Env, EvalError, Symbol};
 use tilewright::error::Error;
+use tilewright::journal::Entry;
 use tilewright::kernel::tile::{Compiled, Frame, Step};
 use tilewright::kernel::{self, Statement};
 use tilewright::runtime::{Control, Loaded, Memory, Runtime, Slot};
@@ -15,6 +16,7 @@ use tilewright::tensor::DType;
 use tilewright::tensor::eval::Numerics;
 
 use crate::memory::{Buffers, Bytes, Worker, useful_workers};
+use crate::native::{Context, Entry64, Families, FamilyCode, Scratch};
 use crate::pool::Pool;
 use crate::workers::{self, Body, FamilyEdges, Work, fault};
 
@@ -47,6 +49,17 @@ impl Runtime for Portable {
     }
 
     fn load(&self, program: &Arc<kernel::Program>) -> Result<Arc<dyn Loaded>, Error> {
+        self.load_with(program, None)
+    }
+}
+
+impl Portable {
+    /// Makes a program runnable; families with code run as machine code.
+    pub(crate) fn load_with(
+        &self,
+        program: &Arc<kernel::Program>,
+        code: Option<Families>,
+    ) -> Result<Arc<dyn Loaded>, Error> {
         for family in &program.tasks.families {
             let kernel = &family.body;
             let inner =
@@ -65,6 +78,7 @@ impl Runtime for Portable {
             program: Arc::clone(program),
             pool: Arc::clone(&self.pool),
             bound: Mutex::new(None),
+            code,
         }))
     }
 }
@@ -83,6 +97,7 @@ struct Ready {
     program: Arc<kernel::Program>,
     pool: Arc<Pool>,
     bound: Mutex<Option<Arc<Bound>>>,
+    code: Option<Families>,
 }
 
 /// A program bound to sizes.
@@ -101,6 +116,10 @@ struct Run<'a> {
 }
 
 impl Loaded for Ready {
+    fn notes(&self) -> &[Entry] {
+        self.code.as_ref().map_or(&[], |code| &code.notes)
+    }
+
     fn run(&self, plan: &Plan, memory: &mut Memory<'_>, control: &Control) -> Result<(), Error> {
         let tasks = &self.program.tasks;
         let bound = self.bind(plan)?;
@@ -142,6 +161,7 @@ impl Loaded for Ready {
                 .map(|(k, (buffer, size))| (&buffer.name, (BufferId(k as u32), size.extents.as_slice())))
                 .collect(),
         };
+        let listed = self.code.as_ref().map(|code| Listed::new(code, plan, &run.buffers)).transpose()?;
         let work = Work {
             steps: &self.program.worker,
             families: &bound.edges,
@@ -153,6 +173,8 @@ impl Loaded for Ready {
         workers::run(&self.pool, &work, |_| Bodies {
             run: &run,
             frames: run.bound.kernels.iter().map(|_| None).collect(),
+            code: self.code.as_ref().zip(listed.as_ref()),
+            scratch: run.bound.kernels.iter().map(|_| None).collect(),
             machine: Worker::new(&run.buffers),
         })
     }
@@ -250,14 +272,84 @@ struct Bodies<'a> {
     run: &'a Run<'a>,
     frames: Vec<Option<Frame>>,
     machine: Worker<'a>,
+    code: Option<(&'a Families, &'a Listed)>,
+    /// By family; machine code works on it.
+    scratch: Vec<Option<Scratch>>,
+}
+
+/// What machine code reads of a run.
+struct Listed {
+    symbols: Vec<i64>,
+    buffers: Vec<*mut u8>,
+    extents: Vec<i64>,
+}
+
+// SAFETY: the pointers are those of `Buffers`, which workers share under the same rules.
+unsafe impl Sync for Listed {}
+
+impl Listed {
+    fn new(code: &Families, plan: &Plan, buffers: &Buffers) -> Result<Listed, Error> {
+        let value = |symbol: &Symbol| {
+            let message = || format!("machine code reads `{symbol}`, which the plan does not bind");
+            plan.symbols.get(symbol).copied().ok_or_else(|| Error::Bug { stage: "emit", message: message() })
+        };
+        Ok(Listed {
+            symbols: code.symbols.iter().map(value).collect::<Result<_, _>>()?,
+            buffers: buffers.0.iter().map(|buffer| buffer.start).collect(),
+            extents: plan.buffers.iter().flat_map(|buffer| &buffer.extents).map(|&n| n as i64).collect(),
+        })
+    }
 }
 
 impl Body for Bodies<'_> {
     fn prologue(&mut self, task: &TaskRef) -> Result<(), Error> {
-        self.enter(task, |kernel, slots, frame, machine| steps(&kernel.prologue, slots, frame, machine))
+        if let Some(code) = self.family_code(task) {
+            // What the prologue loads, the portable executor would load again with the body.
+            return match code.prologue() {
+                Some(entry) => self.call(task, code.scratch, entry).map(|_| ()),
+                None => Ok(()),
+            };
+        }
+        self.interpret_prologue(task)
     }
 
     fn body(&mut self, task: &TaskRef) -> Result<(), Error> {
+        if let Some(code) = self.family_code(task) {
+            if self.call(task, code.scratch, code.body())? == 0 {
+                return Ok(());
+            }
+            // An index expression has no value: the interpreter says which.
+            self.interpret_prologue(task)?;
+        }
+        self.interpret_body(task)
+    }
+}
+
+impl<'a> Bodies<'a> {
+    fn family_code(&self, task: &TaskRef) -> Option<&'a FamilyCode> {
+        self.code.and_then(|(families, _)| families.code[task.family.0 as usize].as_ref())
+    }
+
+    /// Calls a family's code on a task.
+    fn call(&mut self, task: &TaskRef, bytes: usize, entry: Entry64) -> Result<i64, Error> {
+        let Some((_, listed)) = self.code else { return Ok(1) };
+        let scratch = self.scratch[task.family.0 as usize].get_or_insert_with(|| Scratch::new(bytes));
+        let context = Context {
+            symbols: listed.symbols.as_ptr(),
+            buffers: listed.buffers.as_ptr(),
+            extents: listed.extents.as_ptr(),
+            scratch: scratch.start(),
+        };
+        // SAFETY: the code was made for this program: it reads the context as laid out, touches elements inside the
+        // buffers only, and scratch of the size that it asked for. Events order its accesses, as the verifier has proved.
+        Ok(unsafe { entry(&raw const context, task.coordinates.as_ptr()) })
+    }
+
+    fn interpret_prologue(&mut self, task: &TaskRef) -> Result<(), Error> {
+        self.enter(task, |kernel, slots, frame, machine| steps(&kernel.prologue, slots, frame, machine))
+    }
+
+    fn interpret_body(&mut self, task: &TaskRef) -> Result<(), Error> {
         self.enter(task, |kernel, slots, frame, machine| {
             kernel.roles.iter().try_for_each(|(_, body)| steps(body, slots, frame, machine))
         })

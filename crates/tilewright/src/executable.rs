@@ -79,6 +79,7 @@ impl Unit {
     ) -> Result<Unit, Error> {
         let stages = Stages::lower(program, target, options, journal)?;
         let loaded = options.runtime.load(&stages.kernel)?;
+        journal.entries.extend_from_slice(loaded.notes());
         Ok(Unit { stages, loaded })
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::host::HostTensor;
+use crate::journal::Entry;
 use crate::kernel;
 use crate::task::Plan;
 
@@ -23,6 +24,11 @@ pub trait Runtime: Send + Sync {
 
 /// A program that runs. Concurrent runs are independent of each other.
 pub trait Loaded: Send + Sync {
+    /// What was chosen and refused when the program was loaded.
+    fn notes(&self) -> &[Entry] {
+        &[]
+    }
+
     /// Runs a program once: reads the parameters, updates states, fills outputs.
     ///
     /// # Errors
