@@ -14,7 +14,7 @@ use crate::portable::Portable;
 use crate::select::{self, Names};
 use pages::Pages;
 
-/// What code reads: the fixed layout that [`crate::select`] knows.
+/// What code reads: the fixed layout that selection knows.
 #[repr(C)]
 pub struct Context {
     /// Values of symbols, in the order of [`Families::symbols`].
