@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
+use tilewright::error::Error;
 use tilewright::target::Target;
 use tilewright::tensor::eval::Bindings;
 use tilewright::tensor::{Op, Program};
@@ -42,8 +43,15 @@ fn check(program: &Program, seed: u64, counts: &mut Counts) -> Result<(), String
         }
         Err(failure) => return Err(failure.to_string()),
     };
-    let engine =
-        Engine::with(program, Runtime::Portable, Some(2), fuse).map_err(|error| error.to_string())?;
+    // The engine computes from weights alone once, ahead: its programs are other ones.
+    let engine = match Engine::with(program, Runtime::Portable, Some(2), fuse) {
+        Ok(engine) => engine,
+        Err(error @ Error::Unsupported { .. }) => {
+            *counts.unsupported.entry(kind(&error.to_string())).or_default() += 1;
+            return Ok(());
+        }
+        Err(error) => return Err(error.to_string()),
+    };
     let mut random = Random::new(seed);
     for k in 0..3 {
         let symbols = random_sizes(program, &mut random, k == 2);

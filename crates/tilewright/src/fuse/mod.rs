@@ -44,7 +44,9 @@ pub fn fuse(program: &Program, target: &Target, journal: &mut Journal) -> Result
     let functions = program.functions.iter().map(|function| {
         let facts = crate::block::eval::facts_in(function, &program.facts)
             .map_err(|message| Error::Bug { stage: "fuse", message })?;
-        let mut fusing = Fusing::new(function.clone(), &facts, near);
+        let mut function = function.clone();
+        tidied(&mut function);
+        let mut fusing = Fusing::new(function, &facts, near);
         while step(&mut fusing, journal) {}
         refusals(&fusing, journal);
         Ok(fusing.function)
@@ -80,11 +82,16 @@ fn step(fusing: &mut Fusing<'_>, journal: &mut Journal) -> bool {
     false
 }
 
+/// Removes what nobody needs.
+fn tidied(function: &mut Function) {
+    tidy::tidy(function);
+    function.renumber();
+}
+
 /// The function after a rule, tidied; its maps must not need more near memory than there is.
 fn attempt(rule: &Rule, fusing: &Fusing<'_>, first: usize, second: usize) -> Result<Function, String> {
     let mut function = (rule.apply)(fusing, first, second)?;
-    tidy::tidy(&mut function);
-    function.renumber();
+    tidied(&mut function);
     let most = |function: &Function| {
         let maps = function.body.iter().filter_map(|node| match node {
             Node::Map(map) => Some(peak::bytes(map, &function.values)),

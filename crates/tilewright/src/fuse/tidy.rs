@@ -39,9 +39,10 @@ fn drop_tensors(function: &mut Function) {
     for node in &function.body {
         names.extend(tables(&function.values, node));
     }
-    for value in &function.values {
+    let defined: BTreeSet<ValueId> = function.body.iter().flat_map(Node::defines).collect();
+    for (id, value) in function.values.iter().enumerate() {
         if let ValueType::Tensor { ty, alias } = &value.ty {
-            needed.extend(alias);
+            needed.extend(alias.filter(|_| defined.contains(&ValueId(id as u32))));
             names.extend(ty.axes.iter().flat_map(|axis| axis.extent.tables()));
         }
     }
