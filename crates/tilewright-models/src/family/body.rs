@@ -1,16 +1,16 @@
-//! What layers are made of: norms, projections, rotation, attention over a cache, feed-forward parts.
+//! What layers are made of: norms and projections here, attention and feed-forward parts in files of their own.
 //!
 //! A [`Body`] is the function of one layer in the making. Activations are `f32[t: T, ·]`.
 
 use std::collections::BTreeMap;
 
-use tilewright::dim::{Cond, Dim};
+use tilewright::dim::Dim;
 use tilewright::tensor::build::FunctionBuilder;
 use tilewright::tensor::infer::{Problem, Reason};
-use tilewright::tensor::{Attribute, DType, Guard, Operand, ValueId};
+use tilewright::tensor::{DType, Operand, ValueId};
 
 use super::hyper::Hyper;
-use super::program::{axes, labels};
+use super::program::labels;
 
 /// The function of one layer in the making.
 pub struct Body<'a> {
@@ -65,94 +65,6 @@ impl Body<'_> {
         let operands = [self.f.at(a, ["t", "d"]), self.f.at(b, ["t", "d"])];
         self.f.elementwise("sum", "add", operands)
     }
-
-    /// Splits `[t, o]` into heads `[t, n, k]`; `heads` is their number.
-    pub fn heads(&mut self, name: &str, x: ValueId, heads: &str) -> Result<ValueId, Problem> {
-        self.f.special(
-            name,
-            "reshape",
-            [x.into()],
-            vec![],
-            Some(axes(&[("t", "T"), ("n", heads), ("k", "K")])),
-        )
-    }
-
-    /// Turns heads `[t, n, k]` by their positions: every element takes its partner.
-    pub fn rotate(&mut self, name: &str, x: ValueId) -> Result<ValueId, Problem> {
-        let (partner, cosine, sine) = (self.get("partner")?, self.get("cosine")?, self.get("sine")?);
-        let f = &mut self.f;
-        let operands = [f.at(x, ["t", "n", "m"]), f.at(partner, ["k"])];
-        let other =
-            f.special("partner", "gather", operands, vec![Attribute::Labels(labels(&["m"]))], None)?;
-        let operands = [f.at(x, ["t", "n", "k"]), f.at(cosine, ["t", "k"])];
-        let own = f.elementwise(name, "mul", operands)?;
-        let operands = [f.at(other, ["t", "n", "k"]), f.at(sine, ["t", "k"])];
-        let other = f.elementwise(name, "mul", operands)?;
-        f.elementwise(name, "add", [own.into(), other.into()])
-    }
-
-    /// Attention of queries `[t, n: H*G, k]` to the cache after keys and values `[t, n: H, k]` were put there: a query
-    /// sees the tokens of its own sequence up to itself, and among them those that `window` admits. Gives
-    /// `[t, o: H*G*K]`.
-    pub fn attention(
-        &mut self,
-        q: ValueId,
-        k: ValueId,
-        v: ValueId,
-        window: Option<&str>,
-    ) -> Result<ValueId, Problem> {
-        let keys = self.cached("k_cache", k)?;
-        let values = self.cached("v_cache", v)?;
-        self.caches = Some([keys, values]);
-        let scale = self.hyper.scale;
-        let f = &mut self.f;
-        let grouped = axes(&[("t", "T"), ("h", "H"), ("g", "G"), ("k", "K")]);
-        let q = f.special("q_grouped", "reshape", [q.into()], vec![], Some(grouped.clone()))?;
-        let parts = [("b", "B"), ("i", "off[b + 1] - off[b]"), ("h", "H"), ("g", "G"), ("k", "K")];
-        let q = f.special("q_parts", "ragged", [q.into()], vec![], Some(axes(&parts)))?;
-        let mut seen = vec![cond("c <= pos[b] + i")?];
-        if let Some(window) = window {
-            seen.push(cond(&format!("c > pos[b] + i - {window}[0]"))?);
-        }
-        let guard = || Guard { condition: Cond::all(seen.clone()), masks: Vec::new() };
-        let all = ["b", "i", "h", "g", "c"];
-        let operands = [f.at(q, ["b", "i", "h", "g", "k"]), f.at(keys, ["b", "c", "h", "k"])];
-        let raw = f.contract_where("score", operands, all, guard(), None)?;
-        let score = f.elementwise("score", "mul", [raw.into(), scale.into()])?;
-        let greatest = f.reduce_where("greatest", "max", score, ["c"], guard())?;
-        let operands = [f.at(score, all), f.at(greatest, ["b", "i", "h", "g"])];
-        let distance = f.elementwise("distance", "sub", operands)?;
-        let part = f.elementwise("part", "exp", [distance.into()])?;
-        let whole = f.reduce_where("whole", "sum", part, ["c"], guard())?;
-        let operands = [f.at(part, all), f.at(values, ["b", "c", "h", "k"])];
-        let sum = f.contract_where("mixed", operands, ["b", "i", "h", "g", "k"], guard(), None)?;
-        let operands = [f.at(sum, ["b", "i", "h", "g", "k"]), f.at(whole, ["b", "i", "h", "g"])];
-        let mean = f.elementwise("mixed", "div", operands)?;
-        let packed = f.special("mixed", "packed", [mean.into()], vec![], Some(grouped))?;
-        f.special("mixed", "reshape", [packed.into()], vec![], Some(axes(&[("t", "T"), ("o", "H*G*K")])))
-    }
-
-    /// A cache with new heads `[t, n: H, k]` behind those of each sequence.
-    fn cached(&mut self, cache: &str, new: ValueId) -> Result<ValueId, Problem> {
-        let (before, slot) = (self.get(cache)?, self.get("slot")?);
-        let f = &mut self.f;
-        let operands = [f.at(new, ["t", "h", "k"]), f.at(slot, ["b", "i"])];
-        let new = f.special("new", "gather", operands, vec![Attribute::Labels(labels(&["t"]))], None)?;
-        let at: Dim = parse("pos[b]")?;
-        let attributes = vec![Attribute::Labels(labels(&["c"])), Attribute::Dim(at)];
-        let operands: [Operand; 2] = [before.into(), f.at(new, ["b", "c", "h", "k"])];
-        f.special(cache, "update", operands, attributes, None)
-    }
-
-    /// `down(silu(gate x) · up x)`.
-    pub fn swiglu(&mut self, x: ValueId) -> Result<ValueId, Problem> {
-        let gate = self.linear(x, "ffn_gate", "f")?;
-        let up = self.linear(x, "ffn_up", "f")?;
-        let open = self.f.elementwise("open", "sigmoid", [gate.into()])?;
-        let gate = self.f.elementwise("open", "mul", [gate.into(), open.into()])?;
-        let inner = self.f.elementwise("inner", "mul", [gate.into(), up.into()])?;
-        self.linear(inner, "ffn_down", "d")
-    }
 }
 
 /// `x · weight / sqrt(mean x² + epsilon)`, the mean over the last axis; `outer` are the labels of the others.
@@ -176,13 +88,10 @@ pub fn rms_norm(
     f.elementwise("norm", "mul", [under(scaled, &all), under(weight, &labels(&["e"]))])
 }
 
-fn cond(text: &str) -> Result<Cond, Problem> {
-    parse(text)
-}
-
-fn parse<T: std::str::FromStr>(text: &str) -> Result<T, Problem>
-where
-    T::Err: std::fmt::Display,
-{
-    text.parse().map_err(|error: T::Err| Problem::new(Reason::Name, format!("`{text}`: {error}")))
+/// `cap · tanh(x / cap)`; `x` where there is no cap.
+pub fn soft_cap(f: &mut FunctionBuilder, x: ValueId, cap: Option<f64>) -> Result<ValueId, Problem> {
+    let Some(cap) = cap else { return Ok(x) };
+    let ratio = f.elementwise("ratio", "div", [x.into(), cap.into()])?;
+    let curve = f.elementwise("curve", "tanh", [ratio.into()])?;
+    f.elementwise("capped", "mul", [curve.into(), cap.into()])
 }

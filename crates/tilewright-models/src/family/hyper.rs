@@ -1,10 +1,8 @@
 //! The sizes and numbers of a model, from the metadata of its file.
 
 use super::Options;
-use crate::gguf::{Error, Gguf};
-
-/// The most of any size that a file may state.
-const LARGEST: u64 = 1 << 24;
+use super::keys::Keys;
+use crate::gguf::Error;
 
 /// How the rotation of positions pairs the `n` rotated elements of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +50,37 @@ impl Rope {
     }
 }
 
+/// A feed-forward part of several experts, of which a router chooses some for each token.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experts {
+    /// How many there are.
+    pub count: i64,
+    /// How many serve a token.
+    pub used: i64,
+    /// Whether the shares of those that serve a token are scaled to sum 1.
+    pub normalised: bool,
+    /// Elements inside the expert that serves every token, where there is one.
+    pub shared: Option<i64>,
+}
+
+/// Layers that see the latest tokens only, and have a rotation of their own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Window {
+    /// How many tokens they see, the newest one counted.
+    pub size: i64,
+    /// The last of as many layers sees all tokens.
+    pub period: i64,
+    /// The rotation of these layers.
+    pub rope: Rope,
+}
+
+impl Window {
+    /// Whether a layer sees the latest tokens only.
+    pub fn holds(&self, layer: i64) -> bool {
+        layer % self.period != self.period - 1
+    }
+}
+
 /// The sizes and numbers of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hyper {
@@ -65,7 +94,7 @@ pub struct Hyper {
     pub group: i64,
     /// Elements of a head.
     pub head: i64,
-    /// Elements inside a feed-forward part.
+    /// Elements inside a feed-forward part, or inside one expert.
     pub ffn: i64,
     /// Tokens of the vocabulary.
     pub vocabulary: i64,
@@ -77,15 +106,25 @@ pub struct Hyper {
     pub scale: f64,
     /// The rotation of positions.
     pub rope: Rope,
+    /// Layers with a window, where there are some.
+    pub window: Option<Window>,
+    /// Experts, where there are some.
+    pub experts: Option<Experts>,
+    /// What embeddings are multiplied by.
+    pub embedding_scale: Option<f64>,
+    /// A score `s` becomes `cap · tanh(s / cap)`.
+    pub score_cap: Option<f64>,
+    /// A logit `x` becomes `cap · tanh(x / cap)`.
+    pub logit_cap: Option<f64>,
 }
 
 impl Hyper {
-    /// The sizes of a file.
+    /// The sizes that every family has.
     ///
     /// # Errors
     /// Names the key that is missing, or whose value no model can have.
-    pub fn read(gguf: &Gguf, architecture: &str, style: RopeStyle, options: Options) -> Result<Hyper, Error> {
-        let keys = Keys { gguf, architecture };
+    pub fn read(keys: &Keys<'_>, style: RopeStyle, options: Options) -> Result<Hyper, Error> {
+        let gguf = keys.gguf;
         let width = keys.need("embedding_length")?;
         let heads = keys.need("attention.head_count")?;
         let kv_heads = keys.size("attention.head_count_kv")?.unwrap_or(heads);
@@ -120,74 +159,11 @@ impl Hyper {
             epsilon: keys.positive("attention.layer_norm_rms_epsilon", None)?,
             scale: scale.unwrap_or((head as f64).powf(-0.5)),
             rope: keys.rope(style, head)?,
+            window: None,
+            experts: None,
+            embedding_scale: None,
+            score_cap: None,
+            logit_cap: None,
         })
-    }
-}
-
-/// The keys of an architecture.
-struct Keys<'a> {
-    gguf: &'a Gguf,
-    architecture: &'a str,
-}
-
-impl Keys<'_> {
-    fn name(&self, key: &str) -> String {
-        format!("{}.{key}", self.architecture)
-    }
-
-    fn wrong(&self, key: &str, message: impl Into<String>) -> Error {
-        self.gguf.key_error(&self.name(key), message)
-    }
-
-    /// A size of at least 1.
-    fn size(&self, key: &str) -> Result<Option<i64>, Error> {
-        match self.gguf.uint(&self.name(key))? {
-            None => Ok(None),
-            Some(size @ 1..=LARGEST) => Ok(Some(size as i64)),
-            Some(size) => Err(self.wrong(key, format!("{size}; a size is in 1..={LARGEST}"))),
-        }
-    }
-
-    fn need(&self, key: &str) -> Result<i64, Error> {
-        self.size(key)?.ok_or_else(|| self.gguf.missing(&self.name(key)))
-    }
-
-    /// A finite number above 0.
-    fn positive(&self, key: &str, default: Option<f64>) -> Result<f64, Error> {
-        match self.gguf.float(&self.name(key))?.or(default) {
-            Some(x) if x.is_finite() && x > 0.0 => Ok(x),
-            Some(x) => Err(self.wrong(key, format!("{x}; a finite number above 0 is right"))),
-            None => Err(self.gguf.missing(&self.name(key))),
-        }
-    }
-
-    fn rope(&self, style: RopeStyle, head: i64) -> Result<Rope, Error> {
-        let size = self.size("rope.dimension_count")?.unwrap_or(head);
-        if size > head || size % 2 != 0 {
-            return Err(
-                self.wrong("rope.dimension_count", format!("{size} of {head}; an even part is right"))
-            );
-        }
-        let mut factors = vec![1.0; (size / 2) as usize];
-        match self.gguf.str(&self.name("rope.scaling.type"))? {
-            None | Some("none") => {}
-            Some("linear") => factors.fill(self.positive("rope.scaling.factor", Some(1.0))?),
-            Some(other) => {
-                let message = format!("`{}`; none and linear can be computed", crate::gguf::shown(other));
-                return Err(self.wrong("rope.scaling.type", message));
-            }
-        }
-        if let Some(tensor) = self.gguf.tensor("rope_freqs.weight") {
-            let values: Vec<f64> = (tensor.bytes.chunks_exact(4))
-                .map(|x| f64::from(f32::from_le_bytes([x[0], x[1], x[2], x[3]])))
-                .collect();
-            let right = tensor.format.name == "F32" && values.len() == factors.len();
-            if !right || values.iter().any(|x| !x.is_finite() || *x <= 0.0) {
-                let message = format!("{} finite F32 numbers above 0 are right", factors.len());
-                return Err(self.gguf.tensor_error(tensor.name, message));
-            }
-            factors.iter_mut().zip(values).for_each(|(factor, x)| *factor *= x);
-        }
-        Ok(Rope { style, size, base: self.positive("rope.freq_base", Some(10_000.0))?, factors })
     }
 }

@@ -14,13 +14,19 @@
 //! | `k_cache`, `v_cache` | `state f32[L, B, C, H, K]` | keys and values of up to `C` tokens, updated in place |
 //!
 //! The results are the logits `f32[R, V]` and the two caches. Sizes: `D` width, `L` layers, `H` key and value heads, `G`
-//! query heads for each of them, `K` head size, `F` feed-forward width, `V` vocabulary. `T`, `B`, `N`, `R` and `C` are
+//! query heads for each of them, `K` head size, `F` width of a feed-forward part or of an expert, `E` experts of which
+//! `A` serve a token, `S` width of the expert that serves all, `V` vocabulary. `T`, `B`, `N`, `R` and `C` are
 //! free: one compile serves every prompt, batch and cache.
 
+mod attention;
 mod body;
+mod feed_forward;
+mod gemma;
 mod hyper;
+mod keys;
 mod llama;
 mod program;
+mod qwen;
 mod weights;
 
 use std::collections::BTreeMap;
@@ -31,7 +37,8 @@ use tilewright::tensor::Program;
 use tilewright::tensor::infer::Problem;
 
 use crate::gguf::{self, Gguf};
-pub use hyper::{Hyper, Rope, RopeStyle};
+pub use hyper::{Experts, Hyper, Rope, RopeStyle, Window};
+use keys::Keys;
 use weights::Weight;
 
 /// Why a file gives no model.
@@ -61,6 +68,8 @@ struct Family {
     doc: &'static str,
     /// How the rotation of positions pairs the elements of a head.
     rope: RopeStyle,
+    /// Reads what the family's files state beside the sizes that all have.
+    hyper: fn(&Keys<'_>, &mut Hyper) -> Result<(), gguf::Error>,
     /// The tensors of a layer, optional ones as far as the file has them.
     tensors: fn(&Hyper) -> Vec<weights::Layer>,
     /// What a layer does to its input.
@@ -68,7 +77,15 @@ struct Family {
 }
 
 /// Every family, once.
-static FAMILIES: &[&Family] = &[&llama::LLAMA];
+static FAMILIES: &[&Family] = &[
+    &llama::LLAMA,
+    &qwen::QWEN2,
+    &qwen::QWEN3,
+    &qwen::QWEN2_MOE,
+    &qwen::QWEN3_MOE,
+    &gemma::GEMMA2,
+    &gemma::GEMMA3,
+];
 
 /// The architectures that have a definition, each with a line about it.
 pub fn architectures() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -109,7 +126,9 @@ impl Definition {
             let name = gguf::shown(name);
             gguf.key_error(key, format!("no definition for `{name}`; there are {}", known.join(", ")))
         })?;
-        let hyper = Hyper::read(gguf, family.architecture, family.rope, options)?;
+        let keys = Keys { gguf, architecture: family.architecture };
+        let mut hyper = Hyper::read(&keys, family.rope, options)?;
+        (family.hyper)(&keys, &mut hyper)?;
         program::build(gguf, family, hyper, options)
     }
 

@@ -9,7 +9,7 @@ use tilewright::tensor::{
     Attribute, Axis, DType, FunctionId, ParamKind, RepeatArgument, RepeatResult, Scalar, TensorType, ValueId,
 };
 
-use super::body::{Body, rms_norm};
+use super::body::{Body, rms_norm, soft_cap};
 use super::hyper::Hyper;
 use super::weights::{self, Parts};
 use super::{Definition, Error, Family, Options};
@@ -36,15 +36,36 @@ fn tensor(dtype: DType, list: &[(&str, &str)]) -> TensorType {
     TensorType { dtype, axes: axes(list) }
 }
 
-/// What a layer is given beside its input and weights: shared ones, then the caches.
-fn surroundings() -> Vec<(&'static str, TensorType)> {
+/// The cosines and sines of tokens: one table, or one of each rotation.
+fn turns(hyper: &Hyper) -> TensorType {
+    let one = [("t", "T"), ("k", "K")];
+    match hyper.window {
+        None => tensor(DType::F32, &one),
+        Some(_) => tensor(DType::F32, &[&[("z", "2")], one.as_slice()].concat()),
+    }
+}
+
+/// What every layer is given beside its input and weights.
+fn surroundings(hyper: &Hyper) -> Vec<(&'static str, TensorType)> {
     vec![
         ("off", tensor(DType::I32, &[("e", "B + 1")])),
         ("pos", tensor(DType::I32, &[("b", "B")])),
         ("slot", tensor(DType::I32, &[("b", "B"), ("i", "N")])),
         ("partner", tensor(DType::I32, &[("k", "K")])),
-        ("cosine", tensor(DType::F32, &[("t", "T"), ("k", "K")])),
-        ("sine", tensor(DType::F32, &[("t", "T"), ("k", "K")])),
+        ("cosine", turns(hyper)),
+        ("sine", turns(hyper)),
+    ]
+}
+
+/// What layers differ in beside their weights: how many tokens they see, and which of two rotations they have.
+fn differences(hyper: &Hyper) -> Vec<(&'static str, TensorType, Vec<i64>)> {
+    let Some(window) = &hyper.window else { return Vec::new() };
+    let each = |holds: i64, otherwise: i64| {
+        (0..hyper.layers).map(|layer| if window.holds(layer) { holds } else { otherwise }).collect()
+    };
+    vec![
+        ("window", tensor(DType::I32, &[("w", "1")]), each(window.size, MOST_TOKENS + 1)),
+        ("rotation", tensor(DType::I32, &[]), each(1, 0)),
     ]
 }
 
@@ -52,11 +73,19 @@ const CACHE: [(&str, &str); 4] = [("b", "B"), ("c", "C"), ("h", "H"), ("k", "K")
 
 fn facts(hyper: &Hyper) -> Result<Facts, tilewright::text::Error> {
     let Hyper { layers, width, kv_heads, group, head, ffn, vocabulary, .. } = hyper;
+    let mut own = String::new();
+    if let Some(experts) = &hyper.experts {
+        own += &format!(", E = {}, A = {}", experts.count, experts.used);
+        own += &experts.shared.map(|shared| format!(", S = {shared}")).unwrap_or_default();
+    }
+    if hyper.window.is_some() {
+        own += &format!(", window elements 1..={}, rotation elements 0..=1", MOST_TOKENS + 1);
+    }
     format!(
         "T in 0..={MOST_TOKENS}, B in 1..={MOST_TOKENS}, N in 0..={MOST_TOKENS}, R in 0..={MOST_TOKENS}, \
          C in 0..={MOST_TOKENS}, V = {vocabulary}, D = {width}, H = {kv_heads}, G = {group}, K = {head}, \
          F = {ffn}, L = {layers}, off splits T over B, pos elements 0..=C, ids elements 0..=V - 1, \
-         slot elements -1..=T - 1, rows elements 0..=T - 1"
+         slot elements -1..=T - 1, rows elements 0..=T - 1{own}"
     )
     .parse()
 }
@@ -133,11 +162,14 @@ impl Whole<'_> {
         let mut f = program.start("layer");
         let input = f.param("x", tensor(DType::F32, &[("t", "T"), ("d", "D")]), ParamKind::Input)?;
         let mut given = BTreeMap::new();
-        for (name, ty) in surroundings() {
+        for (name, ty) in surroundings(self.hyper) {
             given.insert(name.to_string(), f.param(name, ty, ParamKind::Input)?);
         }
         for name in ["k_cache", "v_cache"] {
             given.insert(name.to_string(), f.param(name, tensor(DType::F32, &CACHE), ParamKind::Input)?);
+        }
+        for (name, ty, _) in differences(self.hyper) {
+            given.insert(name.to_string(), f.param(name, ty, ParamKind::Input)?);
         }
         for stack in &self.stacks {
             let own = stack.axes().iter().skip(1).cloned().collect();
@@ -192,7 +224,19 @@ impl Whole<'_> {
         let shared = [off, pos, slot, partner, cosine, sine];
         let mut arguments = vec![(x, RepeatArgument::Carried { name: Symbol::new("h") })];
         arguments.extend(shared.into_iter().map(|value| (value, RepeatArgument::Shared)));
-        let sliced = [k_cache, v_cache].into_iter().chain(stacks);
+        let mut differing = Vec::new();
+        for (name, ty, values) in differences(self.hyper) {
+            let values = values.into_iter().map(Scalar::Int).collect();
+            let list = vec![Attribute::Scalars(values), Attribute::DType(ty.dtype)];
+            let stack = |own: Vec<Axis>| axes(&[("l", "L")]).into_iter().chain(own).collect();
+            differing.push(if ty.axes.is_empty() {
+                f.special(name, "const", [], list, Some(stack(Vec::new())))?
+            } else {
+                let of_layers = f.special("of_layers", "const", [], list, Some(stack(Vec::new())))?;
+                f.special(name, "reshape", [of_layers.into()], vec![], Some(stack(ty.axes)))?
+            });
+        }
+        let sliced = [k_cache, v_cache].into_iter().chain(differing).chain(stacks);
         arguments.extend(sliced.map(|value| (value, RepeatArgument::Sliced)));
         let mut results = vec![RepeatResult::Carried(0), RepeatResult::Stacked, RepeatResult::Stacked];
         results.extend(vec![RepeatResult::Stacked; taps]);
@@ -215,6 +259,7 @@ impl Whole<'_> {
         let chosen = f.special("chosen", "gather", operands, vec![over("t")], None)?;
         let operands = [f.at(chosen, ["r", "d"]), f.at(matrix, ["v", "d"])];
         let logits = f.contract("logits", operands, ["r", "v"])?;
+        let logits = soft_cap(&mut f, logits, self.hyper.logit_cap)?;
         let mut results = vec![logits];
         results.extend(rest);
         if self.options.taps {
@@ -233,20 +278,36 @@ impl Whole<'_> {
         };
         let operands = [f.at(stored, ["v", "d"]), f.at(ids, ["t"])];
         let rows = f.special("embedded", "gather", operands, vec![over("v")], None)?;
-        weights::decode(f, "embedded", rows, format)
+        let rows = weights::decode(f, "embedded", rows, format)?;
+        match self.hyper.embedding_scale {
+            Some(scale) => f.elementwise("embedded", "mul", [rows.into(), scale.into()]),
+            None => Ok(rows),
+        }
     }
 
     /// The partner of each element of a head, and cosine and sine of the angle for each token, in f64 until the end.
     fn angles(&self, f: &mut FunctionBuilder, position: ValueId) -> Result<[ValueId; 3], Problem> {
-        let table = self.hyper.rope.table(self.hyper.head);
+        let head = self.hyper.head;
+        let table = self.hyper.rope.table(head);
         let list = |values: Vec<Scalar>, dtype| vec![Attribute::Scalars(values), Attribute::DType(dtype)];
         let partners = list(table.iter().map(|(_, k)| Scalar::Int(*k)).collect(), DType::I32);
         let partner = f.special("partner", "const", [], partners, Some(axes(&[("k", "K")])))?;
-        let angles = list(table.iter().map(|(angle, _)| Scalar::Float(*angle)).collect(), DType::F64);
-        let angle = f.special("angle", "const", [], angles, Some(axes(&[("k", "K")])))?;
+        let mut angles: Vec<Scalar> = table.iter().map(|(angle, _)| Scalar::Float(*angle)).collect();
+        let mut all = vec!["t", "k"];
+        if let Some(window) = &self.hyper.window {
+            angles.extend(window.rope.table(head).iter().map(|(angle, _)| Scalar::Float(*angle)));
+            all.insert(0, "z");
+        }
+        let count = angles.len().to_string();
+        let mut angle =
+            f.special("angle", "const", [], list(angles, DType::F64), Some(axes(&[("k", &count)])))?;
+        if self.hyper.window.is_some() {
+            angle =
+                f.special("angle", "reshape", [angle.into()], vec![], Some(axes(&[("z", "2"), ("k", "K")])))?;
+        }
         let position = f.cast("position_f64", position, DType::F64)?;
-        let operands = [f.at(position, ["t"]), f.at(angle, ["k"])];
-        let angle = f.elementwise_to("angle", "mul", operands, ["t", "k"])?;
+        let operands = [f.at(position, ["t"]), angle.into()];
+        let angle = f.elementwise_to("angle", "mul", operands, all)?;
         let cosine = f.elementwise("cosine", "cos", [angle.into()])?;
         let sine = f.elementwise("sine", "sin", [angle.into()])?;
         Ok([partner, f.cast("cosine", cosine, DType::F32)?, f.cast("sine", sine, DType::F32)?])
