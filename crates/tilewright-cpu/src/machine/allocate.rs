@@ -197,7 +197,7 @@ impl Flat {
                 Slot::FixedUse(n) => {
                     (OperandConstraint::FixedReg(PReg::new(n.into(), RegClass::Int)), OperandPos::Early)
                 }
-                Slot::Late(..) | Slot::Lanes => (OperandConstraint::Reg, OperandPos::Late),
+                Slot::Late(..) | Slot::Lanes(_) => (OperandConstraint::Reg, OperandPos::Late),
                 _ => (OperandConstraint::Reg, OperandPos::Early),
             };
             match slot {

@@ -55,6 +55,11 @@ impl Builder {
         ValueId(self.program.values.len() as u32 - 1)
     }
 
+    /// The class of a value.
+    pub fn class(&self, value: ValueId) -> Class {
+        self.program.class(value)
+    }
+
     /// Names a value in texts.
     pub fn name(&mut self, value: ValueId, name: &str) {
         self.program.names.push((value, name.to_owned()));

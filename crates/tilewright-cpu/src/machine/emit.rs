@@ -577,7 +577,7 @@ impl<'a> Emitter<'a> {
         if let Some((_, scale)) = mem.index {
             let index = take();
             out.set_memory_index(match slot {
-                Slot::Lanes => vector(index, width.bytes()),
+                Slot::Lanes(span) => vector(index, span.bytes(width)),
                 _ => general(index, 8),
             });
             out.set_memory_index_scale(scale.into());

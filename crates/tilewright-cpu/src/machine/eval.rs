@@ -180,6 +180,16 @@ pub fn set_lane(bytes: &mut [u8; 64], i: usize, value: u32) {
     bytes[4 * i..4 * i + 4].copy_from_slice(&value.to_le_bytes());
 }
 
+/// 64-bit lane `i` of a vector.
+pub fn wide(bytes: &[u8; 64], i: usize) -> u64 {
+    u64::from(lane(bytes, 2 * i)) | u64::from(lane(bytes, 2 * i + 1)) << 32
+}
+
+/// Replaces 64-bit lane `i` of a vector.
+pub fn set_wide(bytes: &mut [u8; 64], i: usize, value: u64) {
+    bytes[8 * i..8 * i + 8].copy_from_slice(&value.to_le_bytes());
+}
+
 /// Evaluates a program with its two arguments, in at most `steps` instructions.
 pub fn eval(program: &Program, memory: &mut Memory, args: [u64; 2], steps: u64) -> Result<i64, Fault> {
     let mut machine = Machine {
@@ -365,7 +375,8 @@ impl Machine<'_> {
             let datum = match slot {
                 Slot::Store(span) => {
                     let datum = out.next().ok_or(Fault::Malformed(row.name))?;
-                    self.store(row, &args[arg], datum, span.bytes(width), mask, inst.masking.is_some())?;
+                    let on = inst.masking.is_some().then_some(mask);
+                    self.store(row, width, &args[arg], datum, span.bytes(width), on)?;
                     None
                 }
                 slot if slot.gives().is_some() => out.next(),
@@ -384,11 +395,11 @@ impl Machine<'_> {
     fn store(
         &mut self,
         row: &Row,
+        width: Width,
         at: &In,
         datum: Datum,
         bytes: usize,
-        mask: u64,
-        on: bool,
+        mask: Option<u64>,
     ) -> Result<(), Fault> {
         let In::Address(base, index, _) = at else { return Err(Fault::Malformed(row.name)) };
         let address = base.wrapping_add(*index);
@@ -400,11 +411,10 @@ impl Machine<'_> {
                 source
             }
         };
-        if !on {
-            return self.memory.write(address, &source[..bytes]);
-        }
-        let size = usize::from(row.masked);
-        for i in (0..bytes / size).filter(|i| mask >> i & 1 == 1) {
+        let Some(mask) = mask else { return self.memory.write(address, &source[..bytes]) };
+        let lanes = width.bytes() / usize::from(row.masked);
+        let size = bytes / lanes;
+        for i in (0..lanes).filter(|i| mask >> i & 1 == 1) {
             self.memory.write(address.wrapping_add((i * size) as u64), &source[i * size..(i + 1) * size])?;
         }
         Ok(())
@@ -437,6 +447,11 @@ fn apply(meaning: Meaning, step: &mut Step<'_>) -> Result<(), Fault> {
         (0..step.width.lanes()).for_each(|i| set_lane(&mut out, i, f(i)));
         out
     };
+    let wides = |step: &Step<'_>, f: &dyn Fn(usize) -> u64| {
+        let mut out = [0; 64];
+        (0..step.width.lanes() / 2).for_each(|i| set_wide(&mut out, i, f(i)));
+        out
+    };
     match meaning {
         Meaning::Lanes1(f) => {
             let a = step.vector(0)?;
@@ -453,6 +468,22 @@ fn apply(meaning: Meaning, step: &mut Step<'_>) -> Result<(), Fault> {
         Meaning::Lanes3(f) => {
             let (a, b, c) = (step.vector(0)?, step.vector(1)?, step.vector(2)?);
             step.give(lanes(step, &|i| f(lane(&a, i), lane(&b, i), lane(&c, i))));
+        }
+        Meaning::Wide1(f) => {
+            let a = step.vector(0)?;
+            step.give(wides(step, &|i| f(wide(&a, i))));
+        }
+        Meaning::Wide1Imm(f) => {
+            let (a, imm) = (step.vector(0)?, step.imm(1)? as u8);
+            step.give(wides(step, &|i| f(wide(&a, i), imm)));
+        }
+        Meaning::Wide2(f) => {
+            let (a, b) = (step.vector(0)?, step.vector(1)?);
+            step.give(wides(step, &|i| f(wide(&a, i), wide(&b, i))));
+        }
+        Meaning::Wide3(f) => {
+            let (a, b, c) = (step.vector(0)?, step.vector(1)?, step.vector(2)?);
+            step.give(wides(step, &|i| f(wide(&a, i), wide(&b, i), wide(&c, i))));
         }
         Meaning::General1(f) => step.out.push(Datum::General(f(step.bits(0)?))),
         Meaning::General2(f) => {

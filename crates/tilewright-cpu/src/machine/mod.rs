@@ -8,8 +8,10 @@ mod build;
 mod emit;
 mod eval;
 mod ir;
+mod lanes;
 mod level;
 mod memory;
+mod narrow;
 mod pages;
 pub mod row;
 pub mod rows;
@@ -17,6 +19,7 @@ mod text;
 mod tiles;
 mod vector;
 mod verify;
+mod wide;
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +31,7 @@ pub use eval::{Datum, Fault, Flags, In, LaneIndex, Step, eval};
 pub use ir::*;
 pub use level::{Level, UnknownLevel};
 pub use memory::Memory;
+pub use narrow::Narrow;
 pub use pages::{CodePages, Context, Entry};
 pub use tiles::{TileConfig, Tiles};
 pub use vector::{Compare, Mask};

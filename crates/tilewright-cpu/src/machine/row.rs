@@ -50,8 +50,8 @@ pub enum Slot {
     Store(Span),
     /// An address whose memory the meaning reads or writes itself, or nobody does.
     Address,
-    /// An address whose index is a vector of 32-bit lanes.
-    Lanes,
+    /// An address whose index is a vector of 32-bit lanes, of this much of the width.
+    Lanes(Span),
     /// A predicate that is read, and all 0 afterwards (AVX-512 gather and scatter). Encoded as the instruction's mask.
     Consumed,
     /// A vector that is read, and lost afterwards (the mask of an AVX2 gather).
@@ -121,6 +121,14 @@ pub enum Meaning {
     Lanes3(fn(u32, u32, u32) -> u32),
     /// Each 32-bit lane on its own, with an immediate.
     Lanes1Imm(fn(u32, u8) -> u32),
+    /// Each 64-bit lane on its own.
+    Wide1(fn(u64) -> u64),
+    /// Each 64-bit lane on its own.
+    Wide2(fn(u64, u64) -> u64),
+    /// Each 64-bit lane on its own; a tied register comes first.
+    Wide3(fn(u64, u64, u64) -> u64),
+    /// Each 64-bit lane on its own, with an immediate.
+    Wide1Imm(fn(u64, u8) -> u64),
     /// A general register from one.
     General1(fn(u64) -> u64),
     /// A general register, and flags, from two.
@@ -190,6 +198,17 @@ impl Row {
         }
     }
 
+    /// A row of vectors with elements of 8 bytes: masks apply, and one lane can be repeated.
+    pub(crate) const fn wide(
+        name: &'static str,
+        slots: &'static [Slot],
+        vex: [Code; 2],
+        evex: [Code; 3],
+        meaning: Meaning,
+    ) -> Row {
+        Row::lanes(name, slots, vex, evex, meaning).masks(8)
+    }
+
     /// A row with one encoding.
     pub(crate) const fn plain(
         name: &'static str,
@@ -248,6 +267,12 @@ impl Row {
             (Codes::Vector(_, evex), _, width) => evex[width as usize],
         };
         (code != Code::INVALID).then_some(code)
+    }
+
+    /// Whether an `Either` slot may be 32 bits, repeated, from beside the code (`Arg::Splat`): by the instruction itself
+    /// from AVX-512 on, written out in full on AVX2.
+    pub fn splats(&self, level: Level, span: Span) -> bool {
+        span == Span::Full && (level == Level::Avx2 || (self.broadcast && self.masked == 4))
     }
 
     /// Whether the row writes memory.

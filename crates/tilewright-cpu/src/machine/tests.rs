@@ -1,3 +1,4 @@
 //! Tests of machine programs.
+mod helpers;
 mod programs;
 mod rows;

@@ -5,7 +5,7 @@ use super::build::Builder;
 use super::ir::*;
 use super::level::Level;
 use super::row::Row;
-use super::rows::{convert, float, general, integer, mask, moves};
+use super::rows::{convert, float, gather, general, integer, mask, moves};
 
 /// One truth value a lane: a predicate from AVX-512 on, all bits of each lane on AVX2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum Compare {
 }
 
 impl Compare {
-    fn number(self) -> i64 {
+    pub(super) fn number(self) -> i64 {
         match self {
             Compare::Equal => 0,
             Compare::Less => 1,
@@ -69,12 +69,12 @@ macro_rules! three {
 }
 
 impl Builder {
-    fn full(&mut self, row: &'static Row, args: &[Arg]) -> ValueId {
+    pub(super) fn full(&mut self, row: &'static Row, args: &[Arg]) -> ValueId {
         let width = self.width();
         self.inst(row, width, args, None)[0]
     }
 
-    fn avx512(&self) -> bool {
+    pub(super) fn avx512(&self) -> bool {
         self.level() >= Level::Avx512
     }
 
@@ -238,7 +238,7 @@ impl Builder {
 
     /// Lanes from `base + lane of index · scale` where the mask is on, else those of `off`.
     pub fn gather(&mut self, base: ValueId, index: ValueId, scale: u8, mask: Mask, off: ValueId) -> ValueId {
-        let row = if self.avx512() { &moves::VGATHERDPS_K } else { &moves::VGATHERDPS };
+        let row = if self.avx512() { &gather::VGATHERDPS_K } else { &gather::VGATHERDPS };
         self.full(row, &[off.into(), Mem::indexed(base, index, scale, 0).into(), mask.0.into()])
     }
 
@@ -309,16 +309,6 @@ impl Builder {
     /// f32 to half a vector of f16, to the nearest, ties to even.
     pub fn f32_to_f16(&mut self, a: ValueId) -> ValueId {
         self.full(&convert::VCVTPS2PH, &[a.into(), Arg::Imm(0)])
-    }
-
-    /// The lower 16 bits of each lane, as half a vector.
-    pub fn narrow_to_16(&mut self, a: ValueId) -> ValueId {
-        if self.avx512() {
-            return self.full(&convert::VPMOVDW, &[a.into()]);
-        }
-        let low = self.full(&integer::VPAND, &[a.into(), Arg::Splat(0xffff)]);
-        let packed = self.full(&convert::VPACKUSDW, &[low.into(), low.into()]);
-        self.full(&moves::VPERMQ, &[packed.into(), Arg::Imm(0b1000)])
     }
 
     /// All lanes combined by `f`, in lane 0: halves with halves, then quarters, pairs and lanes.

@@ -110,7 +110,7 @@ fn check(program: &Program, inst: &Inst) -> Result<(), String> {
             (Arg::Value(v), Slot::FixedUse(_)) => is(*v, Class::General)?,
             (
                 Arg::Mem(mem),
-                Slot::Either(..) | Slot::Load(_) | Slot::Store(_) | Slot::Address | Slot::Lanes,
+                Slot::Either(..) | Slot::Load(_) | Slot::Store(_) | Slot::Address | Slot::Lanes(_),
             ) => {
                 address(program, mem, slot)?;
             }
@@ -120,8 +120,7 @@ fn check(program: &Program, inst: &Inst) -> Result<(), String> {
                 }
                 address(program, mem, slot)?;
             }
-            (Arg::Splat(_), Slot::Either(Class::Vector, super::row::Span::Full))
-                if row.broadcast || program.level == Level::Avx2 => {}
+            (Arg::Splat(_), Slot::Either(Class::Vector, span)) if row.splats(program.level, span) => {}
             (Arg::Imm(v), Slot::Imm(size)) => {
                 let fits = match size {
                     1 => (-128..256).contains(v),
@@ -166,10 +165,10 @@ fn address(program: &Program, mem: &Mem, slot: Slot) -> Result<(), String> {
         }
         _ => {}
     }
-    let wanted = if slot == Slot::Lanes { Class::Vector } else { Class::General };
+    let wanted = if matches!(slot, Slot::Lanes(_)) { Class::Vector } else { Class::General };
     match mem.index {
         Some((index, 1 | 2 | 4 | 8)) if class(index) == Some(wanted) => Ok(()),
-        None if slot != Slot::Lanes => Ok(()),
+        None if !matches!(slot, Slot::Lanes(_)) => Ok(()),
         _ => Err(format!("an index of class {wanted:?} with scale 1, 2, 4 or 8 is wanted")),
     }
 }

@@ -35,10 +35,10 @@ fn f16_to_f32(step: &mut Step<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// To the nearest, ties to even: immediate 0 only.
-fn f32_to_f16(step: &mut Step<'_>) -> Result<(), Fault> {
-    let a = step.vector(0)?;
-    if step.imm(1)? != 0 {
+/// To the nearest, ties to even: immediate 0 only, the argument after the vector, argument `n`.
+pub(super) fn f32_to_f16(step: &mut Step<'_>, n: usize) -> Result<(), Fault> {
+    let a = step.vector(n)?;
+    if step.imm(n + 1)? != 0 {
         return Err(Fault::Malformed(step.name));
     }
     let mut out = [0; 64];
@@ -66,8 +66,9 @@ fn widen(step: &mut Step<'_>, bytes: usize, signed: bool) -> Result<(), Fault> {
     Ok(())
 }
 
-fn narrow(step: &mut Step<'_>, bytes: usize, f: fn(u32) -> u32) -> Result<(), Fault> {
-    let a = step.vector(0)?;
+/// The low `bytes` of what `f` makes of each lane of argument `n`.
+pub(super) fn narrow(step: &mut Step<'_>, n: usize, bytes: usize, f: fn(u32) -> u32) -> Result<(), Fault> {
+    let a = step.vector(n)?;
     let mut out = [0; 64];
     for i in 0..step.width.lanes() {
         out[bytes * i..bytes * (i + 1)].copy_from_slice(&f(lane(&a, i)).to_le_bytes()[..bytes]);
@@ -129,7 +130,7 @@ rows! {
         &[Def(Vector, Half), Use(Vector, Full), Imm(1)],
         [VEX_Vcvtps2ph_xmmm64_xmm_imm8, VEX_Vcvtps2ph_xmmm128_ymm_imm8],
         [EVEX_Vcvtps2ph_xmmm64_k1z_xmm_imm8, EVEX_Vcvtps2ph_xmmm128_k1z_ymm_imm8, EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae],
-        Whole(f32_to_f16),
+        Whole(|s| f32_to_f16(s, 0)),
     ).masks(0).whole();
     VPMOVZXWD = Row::lanes(
         "vpmovzxwd",
@@ -164,21 +165,21 @@ rows! {
         &[Def(Vector, Half), Use(Vector, Full)],
         [INVALID, INVALID],
         [EVEX_Vpmovdw_xmmm64_k1z_xmm, EVEX_Vpmovdw_xmmm128_k1z_ymm, EVEX_Vpmovdw_ymmm256_k1z_zmm],
-        Whole(|s| narrow(s, 2, |x| x)),
+        Whole(|s| narrow(s, 0, 2, |x| x)),
     ).masks(0).whole();
     VPMOVDB = Row::lanes(
         "vpmovdb",
         &[Def(Vector, Quarter), Use(Vector, Full)],
         [INVALID, INVALID],
         [EVEX_Vpmovdb_xmmm32_k1z_xmm, EVEX_Vpmovdb_xmmm64_k1z_ymm, EVEX_Vpmovdb_xmmm128_k1z_zmm],
-        Whole(|s| narrow(s, 1, |x| x)),
+        Whole(|s| narrow(s, 0, 1, |x| x)),
     ).masks(0).whole();
     VPMOVSDB = Row::lanes(
         "vpmovsdb",
         &[Def(Vector, Quarter), Use(Vector, Full)],
         [INVALID, INVALID],
         [EVEX_Vpmovsdb_xmmm32_k1z_xmm, EVEX_Vpmovsdb_xmmm64_k1z_ymm, EVEX_Vpmovsdb_xmmm128_k1z_zmm],
-        Whole(|s| narrow(s, 1, |x| (x as i32).clamp(-128, 127) as u32)),
+        Whole(|s| narrow(s, 0, 1, |x| (x as i32).clamp(-128, 127) as u32)),
     ).masks(0).whole();
     VPACKUSDW = Row::lanes(
         "vpackusdw",
@@ -200,5 +201,12 @@ rows! {
         [VEX_Vpacksswb_xmm_xmm_xmmm128, VEX_Vpacksswb_ymm_ymm_ymmm256],
         [EVEX_Vpacksswb_xmm_k1z_xmm_xmmm128, EVEX_Vpacksswb_ymm_k1z_ymm_ymmm256, EVEX_Vpacksswb_zmm_k1z_zmm_zmmm512],
         Whole(|s| pack(s, 2, |x| (x as i16).clamp(-128, 127) as u32)),
+    ).masks(0).whole();
+    VPACKUSWB = Row::lanes(
+        "vpackuswb",
+        &[Def(Vector, Full), Use(Vector, Full), Either(Vector, Full)],
+        [VEX_Vpackuswb_xmm_xmm_xmmm128, VEX_Vpackuswb_ymm_ymm_ymmm256],
+        [EVEX_Vpackuswb_xmm_k1z_xmm_xmmm128, EVEX_Vpackuswb_ymm_k1z_ymm_ymmm256, EVEX_Vpackuswb_zmm_k1z_zmm_zmmm512],
+        Whole(|s| pack(s, 2, |x| i32::from(x as i16).clamp(0, 255) as u32)),
     ).masks(0).whole();
 }

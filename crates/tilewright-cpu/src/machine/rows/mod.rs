@@ -8,10 +8,14 @@ macro_rules! rows {
     };
 }
 
+pub mod bytes;
 pub mod convert;
+pub mod double;
 pub mod float;
+pub mod gather;
 pub mod general;
 pub mod integer;
+pub mod long;
 pub mod mask;
 pub mod moves;
 pub mod tile;
@@ -20,6 +24,7 @@ use super::row::Row;
 
 /// All rows.
 pub fn all() -> impl Iterator<Item = &'static Row> {
-    let groups = [general::ALL, float::ALL, integer::ALL, convert::ALL, moves::ALL, mask::ALL, tile::ALL];
-    groups.into_iter().flatten().copied()
+    let lanes = [float::ALL, integer::ALL, convert::ALL, bytes::ALL, double::ALL, long::ALL];
+    let others = [general::ALL, moves::ALL, gather::ALL, mask::ALL, tile::ALL];
+    lanes.into_iter().chain(others).flatten().copied()
 }

@@ -4,7 +4,7 @@ use crate::machine::eval::{Datum, Fault, Step, lane, set_lane};
 use crate::machine::ir::Class::{General, Vector};
 use crate::machine::row::Meaning::{Lanes1, Whole};
 use crate::machine::row::Row;
-use crate::machine::row::Slot::{Address, Consumed, Def, Either, Imm, Lanes, Load, Lost, Store, Tied, Use};
+use crate::machine::row::Slot::{Address, Def, Either, Imm, Load, Store, Use};
 use crate::machine::row::Span::{Bytes, Full, Half};
 use iced_x86::Code::*;
 
@@ -98,47 +98,6 @@ fn permute_lanes(step: &mut Step<'_>) -> Result<(), Fault> {
         set_lane(&mut out, i, lane(&a, lane(&index, i) as usize % step.width.lanes()));
     }
     step.give(out);
-    Ok(())
-}
-
-/// The address of lane `i`.
-fn lane_address(step: &Step<'_>, n: usize, i: usize) -> Result<u64, Fault> {
-    match step.address(n)? {
-        (base, Some((lanes, scale))) => {
-            Ok(base.wrapping_add_signed(i64::from(lane(&lanes, i) as i32) * i64::from(scale)))
-        }
-        _ => Err(Fault::Malformed(step.name)),
-    }
-}
-
-fn gather(step: &mut Step<'_>, on: impl Fn(usize) -> bool) -> Result<(), Fault> {
-    let mut out = step.vector(0)?;
-    out[step.width.bytes()..].fill(0);
-    for i in (0..step.width.lanes()).filter(|i| on(*i)) {
-        let address = lane_address(step, 1, i)?;
-        out[4 * i..4 * i + 4].copy_from_slice(step.memory.read(address, 4)?);
-    }
-    step.give(out);
-    Ok(())
-}
-
-fn gather_by_lanes(step: &mut Step<'_>) -> Result<(), Fault> {
-    let mask = step.vector(2)?;
-    gather(step, |i| lane(&mask, i) >> 31 == 1)
-}
-
-fn gather_by_bits(step: &mut Step<'_>) -> Result<(), Fault> {
-    let mask = step.bits(2)?;
-    gather(step, |i| mask >> i & 1 == 1)
-}
-
-/// Lanes in order: of two at one address, the last stays.
-fn scatter_by_bits(step: &mut Step<'_>) -> Result<(), Fault> {
-    let (value, mask) = (step.vector(1)?, step.bits(2)?);
-    for i in (0..step.width.lanes()).filter(|i| mask >> i & 1 == 1) {
-        let address = lane_address(step, 0, i)?;
-        step.memory.write(address, &value[4 * i..4 * i + 4])?;
-    }
     Ok(())
 }
 
@@ -276,25 +235,4 @@ rows! {
         [INVALID, EVEX_Vpermd_ymm_k1z_ymm_ymmm256b32, EVEX_Vpermd_zmm_k1z_zmm_zmmm512b32],
         Whole(permute_lanes),
     ).masks(0).whole();
-    VGATHERDPS = Row::lanes(
-        "vgatherdps",
-        &[Tied(Vector, Full), Lanes, Lost],
-        [VEX_Vgatherdps_xmm_vm32x_xmm, VEX_Vgatherdps_ymm_vm32y_ymm],
-        [INVALID, INVALID, INVALID],
-        Whole(gather_by_lanes),
-    ).masks(0).whole();
-    VGATHERDPS_K = Row::lanes(
-        "vgatherdps.k",
-        &[Tied(Vector, Full), Lanes, Consumed],
-        [INVALID, INVALID],
-        [EVEX_Vgatherdps_xmm_k1_vm32x, EVEX_Vgatherdps_ymm_k1_vm32y, EVEX_Vgatherdps_zmm_k1_vm32z],
-        Whole(gather_by_bits),
-    ).masks(0).whole();
-    VSCATTERDPS_K = Row::lanes(
-        "vscatterdps.k",
-        &[Lanes, Use(Vector, Full), Consumed],
-        [INVALID, INVALID],
-        [EVEX_Vscatterdps_vm32x_k1_xmm, EVEX_Vscatterdps_vm32y_k1_ymm, EVEX_Vscatterdps_vm32z_k1_zmm],
-        Whole(scatter_by_bits),
-    ).masks(0).whole().effect();
 }

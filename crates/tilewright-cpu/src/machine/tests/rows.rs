@@ -89,11 +89,7 @@ fn program(
                     Form::Broadcast if row.broadcast && level != Level::Avx2 => {
                         Arg::Broadcast(Mem::at(scratch, 4))
                     }
-                    Form::Splat
-                        if row.broadcast
-                            || (level == Level::Avx2
-                                && *slot == Slot::Either(Class::Vector, row::Span::Full)) =>
-                    {
+                    Form::Splat if matches!(slot, Slot::Either(_, span) if row.splats(level, *span)) => {
                         Arg::Splat(r.next() as u32)
                     }
                     Form::Memory => Mem::at(scratch, 8).into(),
@@ -108,23 +104,25 @@ fn program(
                 load(&mut b, *c).into()
             }
             Slot::Load(_) | Slot::Store(_) | Slot::Address => Mem::at(scratch, 12).into(),
-            Slot::Lanes => {
+            Slot::Lanes(_) => {
                 let any = load(&mut b, Class::Vector);
                 let index = b.and_bits(any, Arg::Splat(31));
                 Mem::indexed(scratch, index, 4, 0).into()
             }
             Slot::Consumed => load(&mut b, Class::Mask).into(),
             Slot::Lost => load(&mut b, Class::Vector).into(),
-            Slot::Imm(1) if row.name.starts_with("vcmpps") => {
+            Slot::Imm(1) if row.name.starts_with("vcmpp") => {
                 Arg::Imm([0, 1, 2, 3, 4, 5, 6, 7, 13, 14][r.next() as usize % 10])
             }
-            Slot::Imm(1) if row.name == "vroundps" => Arg::Imm((r.next() % 4) as i64),
-            Slot::Imm(1) if row.name == "vcvtps2ph" => Arg::Imm(0),
-            Slot::Imm(1) if row.name == "vpcmpd.k" => Arg::Imm([0, 1, 2, 4, 5, 6][r.next() as usize % 6]),
+            Slot::Imm(1) if row.name.starts_with("vroundp") => Arg::Imm((r.next() % 4) as i64),
+            Slot::Imm(1) if row.name.starts_with("vcvtps2ph") => Arg::Imm(0),
+            Slot::Imm(1) if ["vpcmpd.k", "vpcmpq.k"].contains(&row.name) => {
+                Arg::Imm([0, 1, 2, 4, 5, 6][r.next() as usize % 6])
+            }
             Slot::Imm(1)
                 if row.name.starts_with("vp") && row.name.contains('s') && !row.name.contains("shuf") =>
             {
-                Arg::Imm((r.next() % 40) as i64)
+                Arg::Imm((r.next() % 72) as i64)
             }
             Slot::Imm(1) if row.name.starts_with('s') => Arg::Imm((r.next() % 64) as i64),
             Slot::Imm(1) => Arg::Imm((r.next() % 256) as i64),
