@@ -48,7 +48,7 @@ impl Runtime {
         match self {
             Runtime::Portable => "compiled; plain Rust on all cores that the process may use",
             Runtime::Native => {
-                "compiled; machine code (AVX-512) for the families that it covers, plain Rust for the others"
+                "compiled; machine code (AVX2 or AVX-512) for the families that it covers, plain Rust for the others"
             }
             Runtime::Interpreter => {
                 "compiled; kernels evaluated one task after another, in the program's own types"
@@ -110,7 +110,7 @@ impl Engine {
                 let native = threads.map_or_else(Native::detect, Native::new);
                 let native = native.ok_or_else(|| Error::Unsupported {
                     place: "native".into(),
-                    what: "a processor without AVX-512 (F, BW, DQ, VL) and BMI2".into(),
+                    what: "a processor without AVX2, FMA, F16C, BMI1 and BMI2".into(),
                     instead: "the runtime `portable` runs everywhere".into(),
                 })?;
                 let workers = native.workers();

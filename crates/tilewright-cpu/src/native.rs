@@ -1,8 +1,7 @@
 //! Machine code: each family that selection covers runs as code made at load, the others in the portable executor.
 
-pub mod pages;
-
 use std::sync::Arc;
+use std::time::Instant;
 
 use tilewright::dim::Symbol;
 use tilewright::error::Error;
@@ -10,9 +9,9 @@ use tilewright::journal::{Entry, Kind};
 use tilewright::kernel;
 use tilewright::runtime::{Loaded, Runtime};
 
+use crate::machine::{self, CodePages, Emitted, Level, emit};
 use crate::portable::Portable;
 use crate::select::{self, Names};
-use pages::Pages;
 
 /// What code reads: the fixed layout that selection knows.
 #[repr(C)]
@@ -27,14 +26,10 @@ pub struct Context {
     pub scratch: *mut u8,
 }
 
-/// `fn(context, coordinates)`: 0, or another number if an index expression has no value.
-pub type Entry64 = unsafe extern "sysv64" fn(*const Context, *const i64) -> i64;
-
 /// The code of one family.
 pub struct FamilyCode {
-    pages: Pages,
-    prologue: Option<usize>,
-    body: usize,
+    /// Which program of the pages it is.
+    number: usize,
     /// Bytes of scratch.
     pub scratch: usize,
 }
@@ -47,6 +42,7 @@ pub struct Families {
     pub symbols: Vec<Symbol>,
     /// What was compiled, and what was not and why.
     pub notes: Vec<Entry>,
+    pages: CodePages,
 }
 
 /// Scratch of one worker for one family, full of NaN at first.
@@ -69,21 +65,32 @@ impl Scratch {
     }
 }
 
-impl FamilyCode {
-    /// What runs before the waits; none where that is nothing.
-    pub fn prologue(&self) -> Option<Entry64> {
-        self.prologue.map(|offset| self.entry(offset))
-    }
+/// What became of a family.
+pub struct Outcome {
+    /// Its name.
+    pub family: Symbol,
+    /// Its code and bytes of scratch, or why there is none.
+    pub code: Result<(Emitted, usize), String>,
+    /// How long that took.
+    pub time: std::time::Duration,
+}
 
-    /// What runs after them.
-    pub fn body(&self) -> Entry64 {
-        self.entry(self.body)
+/// Machine code for each family that selection covers.
+pub fn compile(program: &kernel::Program, level: Level) -> (Vec<Outcome>, Names) {
+    let mut names = Names::default();
+    let mut outcomes = Vec::new();
+    for family in &program.tasks.families {
+        let start = Instant::now();
+        let code = match select::select(family, &program.tasks.buffers, level, &mut names) {
+            Ok(selected) => match emit(&selected.program) {
+                Ok(emitted) => Ok((emitted, selected.scratch)),
+                Err(error) => Err(error.to_string()),
+            },
+            Err(lack) => Err(lack.0),
+        };
+        outcomes.push(Outcome { family: family.name.clone(), code, time: start.elapsed() });
     }
-
-    fn entry(&self, offset: usize) -> Entry64 {
-        // SAFETY: `Families::new` has put a function of this type there.
-        unsafe { std::mem::transmute::<*const u8, Entry64>(self.pages.at(offset)) }
-    }
+    (outcomes, names)
 }
 
 impl Families {
@@ -91,35 +98,50 @@ impl Families {
     ///
     /// # Errors
     /// [`Error::Memory`] if the system gives no pages.
-    pub fn new(program: &kernel::Program) -> Result<Families, Error> {
-        let mut names = Names::default();
-        let (mut code, mut notes) = (Vec::new(), Vec::new());
-        for family in &program.tasks.families {
-            let entry =
-                |kind, reason| Entry { stage: "emit", kind, subject: family.name.to_string(), reason };
-            match select::select(family, &program.tasks.buffers, &mut names) {
-                Ok(selected) => {
-                    let mut bytes = selected.body;
-                    bytes.resize(bytes.len().next_multiple_of(64), 0);
-                    let prologue = selected.prologue.map(|prologue| {
-                        let at = bytes.len();
-                        bytes.extend(prologue);
-                        at
-                    });
-                    notes.push(entry(Kind::Chose, format!("machine code of {} bytes", bytes.len())));
-                    let pages = Pages::new(&bytes)?;
-                    code.push(Some(FamilyCode { pages, prologue, body: 0, scratch: selected.scratch }));
-                }
-                Err(lack) => {
-                    notes.push(entry(
-                        Kind::Refused,
-                        format!("no machine code for {}; it is interpreted", lack.0),
-                    ));
-                    code.push(None);
-                }
-            }
+    pub fn new(program: &kernel::Program, level: Level) -> Result<Families, Error> {
+        let (outcomes, names) = compile(program, level);
+        let notes = outcomes.iter().map(|outcome| outcome.note(level)).collect();
+        let (mut code, mut emitted) = (Vec::new(), Vec::new());
+        for outcome in &outcomes {
+            code.push(outcome.code.as_ref().ok().map(|(program, scratch)| {
+                emitted.push(program);
+                FamilyCode { number: emitted.len() - 1, scratch: *scratch }
+            }));
         }
-        Ok(Families { code, symbols: names.0, notes })
+        let bytes = emitted.iter().map(|program| program.bytes.len() as u64).sum();
+        let pages = CodePages::new(&emitted).map_err(|error| Error::Memory {
+            needed: bytes,
+            limit: 0,
+            table: format!("the system gives no pages for code: {error}"),
+        })?;
+        Ok(Families { code, symbols: names.0, notes, pages })
+    }
+
+    /// The code of a family.
+    pub fn entry(&self, code: &FamilyCode) -> Option<machine::Entry> {
+        self.pages.entry(code.number)
+    }
+}
+
+impl Outcome {
+    fn note(&self, level: Level) -> Entry {
+        let micros = self.time.as_micros();
+        let (kind, reason) = match &self.code {
+            Ok((emitted, scratch)) => {
+                let mut text = format!(
+                    "machine code for {level}: {} bytes, {scratch} bytes of scratch, emitted in {micros} us",
+                    emitted.bytes.len()
+                );
+                let (stores, loads) =
+                    emitted.spills.iter().fold((0, 0), |(s, l), spill| (s + spill.stores, l + spill.loads));
+                if stores + loads > 0 {
+                    text += &format!("; {stores} stores and {loads} loads of registers in the frame");
+                }
+                (Kind::Chose, text)
+            }
+            Err(lack) => (Kind::Refused, format!("no machine code for {lack}; it is interpreted")),
+        };
+        Entry { stage: "emit", kind, subject: self.family.to_string(), reason }
     }
 }
 
@@ -127,17 +149,28 @@ impl Families {
 #[derive(Clone)]
 pub struct Native {
     portable: Portable,
+    level: Level,
 }
 
 impl Native {
-    /// Machine code on `workers` workers; none where the processor lacks AVX-512 (F, BW, DQ, VL) or BMI2.
+    /// Machine code on `workers` workers, at the highest level of this machine; none where it has no level.
     pub fn new(workers: usize) -> Option<Native> {
-        supported().then(|| Native { portable: Portable::new(workers) })
+        Level::detect().map(|level| Native { portable: Portable::new(workers), level })
     }
 
     /// Machine code on as many workers as this process has processors; none as for [`Native::new`].
     pub fn detect() -> Option<Native> {
         Native::new(crate::cores::Cores::detect().available)
+    }
+
+    /// The same, at no higher a level than this.
+    pub fn at_most(self, level: Level) -> Native {
+        Native { level: self.level.min(level), ..self }
+    }
+
+    /// The level that code is made for.
+    pub fn level(&self) -> Level {
+        self.level
     }
 
     /// How many workers it has.
@@ -146,25 +179,12 @@ impl Native {
     }
 }
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-fn supported() -> bool {
-    macro_rules! has {
-        ($($feature:tt)*) => { true $(&& std::arch::is_x86_feature_detected!($feature))* };
-    }
-    has!("avx512f" "avx512bw" "avx512dq" "avx512vl" "bmi1" "bmi2" "fma")
-}
-
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-fn supported() -> bool {
-    false
-}
-
 impl Runtime for Native {
     fn name(&self) -> &str {
         "native"
     }
 
     fn load(&self, program: &Arc<kernel::Program>) -> Result<Arc<dyn Loaded>, Error> {
-        self.portable.load_with(program, Some(Families::new(program)?))
+        self.portable.load_with(program, Some(Families::new(program, self.level)?))
     }
 }

@@ -3,7 +3,7 @@
 //! The workers follow the loop of [`crate::workers`]; a body is interpreted statement by statement.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tilewright::dim::{Env, EvalError, Symbol};
 use tilewright::error::Error;
@@ -16,7 +16,7 @@ use tilewright::tensor::DType;
 use tilewright::tensor::eval::Numerics;
 
 use crate::memory::{Buffers, Bytes, Worker, useful_workers};
-use crate::native::{Context, Entry64, Families, FamilyCode, Scratch};
+use crate::native::{Context, Families, FamilyCode, Scratch};
 use crate::pool::Pool;
 use crate::workers::{self, Body, FamilyEdges, Work, fault};
 
@@ -103,12 +103,14 @@ struct Ready {
 /// A program bound to sizes.
 struct Bound {
     symbols: BTreeMap<Symbol, i64>,
-    kernels: Vec<Compiled>,
+    /// By family; made when one is interpreted for the first time.
+    kernels: Vec<OnceLock<Compiled>>,
     edges: Vec<FamilyEdges>,
 }
 
 /// What the workers of one run share.
 struct Run<'a> {
+    program: &'a kernel::Program,
     bound: &'a Bound,
     symbols: &'a BTreeMap<Symbol, i64>,
     buffers: Buffers,
@@ -153,6 +155,7 @@ impl Loaded for Ready {
         }
         let integer = |dtype: DType| dtype.is_int() || dtype == DType::Bool;
         let run = Run {
+            program: &self.program,
             bound: &bound,
             symbols: &plan.symbols,
             buffers: Buffers(buffers),
@@ -180,6 +183,21 @@ impl Loaded for Ready {
     }
 }
 
+impl Run<'_> {
+    /// The kernel of a family, bound to sizes.
+    fn kernel(&self, index: usize) -> Result<&Compiled, Error> {
+        if let Some(kernel) = self.bound.kernels[index].get() {
+            return Ok(kernel);
+        }
+        let tasks = &self.program.tasks;
+        let family = &tasks.families[index];
+        let coordinates: Vec<Symbol> = family.coordinates.iter().map(|(name, _)| name.clone()).collect();
+        let kernel =
+            Compiled::new(&family.name, &coordinates, &family.body, &tasks.buffers, &self.bound.symbols)?;
+        Ok(self.bound.kernels[index].get_or_init(|| kernel))
+    }
+}
+
 impl Ready {
     /// The program bound to the sizes of a plan; kept until another plan is run.
     fn bind(&self, plan: &Plan) -> Result<Arc<Bound>, Error> {
@@ -188,7 +206,7 @@ impl Ready {
             return Ok(Arc::clone(bound));
         }
         let tasks = &self.program.tasks;
-        let (mut kernels, mut edges) = (Vec::new(), Vec::new());
+        let mut edges = Vec::new();
         for family in &tasks.families {
             let coordinates: Vec<Symbol> = family.coordinates.iter().map(|(name, _)| name.clone()).collect();
             let cells = |edges: &[tilewright::task::Edge]| {
@@ -204,14 +222,8 @@ impl Ready {
                 waits: cells(&family.waits)?,
                 notifies: cells(&family.notifies)?,
             });
-            kernels.push(Compiled::new(
-                &family.name,
-                &coordinates,
-                &family.body,
-                &tasks.buffers,
-                &plan.symbols,
-            )?);
         }
+        let kernels = tasks.families.iter().map(|_| OnceLock::new()).collect();
         let bound = Arc::new(Bound { symbols: plan.symbols.clone(), kernels, edges });
         *last = Some(Arc::clone(&bound));
         Ok(bound)
@@ -303,19 +315,16 @@ impl Listed {
 
 impl Body for Bodies<'_> {
     fn prologue(&mut self, task: &TaskRef) -> Result<(), Error> {
-        if let Some(code) = self.family_code(task) {
-            // What the prologue loads, the portable executor would load again with the body.
-            return match code.prologue() {
-                Some(entry) => self.call(task, code.scratch, entry).map(|_| ()),
-                None => Ok(()),
-            };
+        // Machine code has what comes before the waits in its body.
+        match self.family_code(task) {
+            Some(_) => Ok(()),
+            None => self.interpret_prologue(task),
         }
-        self.interpret_prologue(task)
     }
 
     fn body(&mut self, task: &TaskRef) -> Result<(), Error> {
         if let Some(code) = self.family_code(task) {
-            if self.call(task, code.scratch, code.body())? == 0 {
+            if self.call(task, code) == 0 {
                 return Ok(());
             }
             // An index expression has no value: the interpreter says which.
@@ -330,19 +339,21 @@ impl<'a> Bodies<'a> {
         self.code.and_then(|(families, _)| families.code[task.family.0 as usize].as_ref())
     }
 
-    /// Calls a family's code on a task.
-    fn call(&mut self, task: &TaskRef, bytes: usize, entry: Entry64) -> Result<i64, Error> {
-        let Some((_, listed)) = self.code else { return Ok(1) };
-        let scratch = self.scratch[task.family.0 as usize].get_or_insert_with(|| Scratch::new(bytes));
-        let context = Context {
+    /// Calls a family's code on a task; 0 if it has done it.
+    fn call(&mut self, task: &TaskRef, code: &FamilyCode) -> i64 {
+        let Some((families, listed)) = self.code else { return 1 };
+        let Some(entry) = families.entry(code) else { return 1 };
+        let scratch = self.scratch[task.family.0 as usize].get_or_insert_with(|| Scratch::new(code.scratch));
+        let mut context = Context {
             symbols: listed.symbols.as_ptr(),
             buffers: listed.buffers.as_ptr(),
             extents: listed.extents.as_ptr(),
             scratch: scratch.start(),
         };
-        // SAFETY: the code was made for this program: it reads the context as laid out, touches elements inside the
-        // buffers only, and scratch of the size that it asked for. Events order its accesses, as the verifier has proved.
-        Ok(unsafe { entry(&raw const context, task.coordinates.as_ptr()) })
+        // SAFETY: the code was made for this program and a level of this machine: it reads the context as laid out,
+        // touches elements inside the buffers only, and scratch of the size that it asked for. Events order its accesses,
+        // as the verifier has proved.
+        unsafe { entry((&raw mut context).cast(), task.coordinates.as_ptr()) }
     }
 
     fn interpret_prologue(&mut self, task: &TaskRef) -> Result<(), Error> {
@@ -364,7 +375,8 @@ impl Bodies<'_> {
         f: impl FnOnce(&Compiled, &mut [i64], &mut Frame, &mut Worker<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let index = task.family.0 as usize;
-        let kernel = &self.run.bound.kernels[index];
+        let run = self.run;
+        let kernel = run.kernel(index)?;
         let frame = self.frames[index].get_or_insert_with(|| kernel.frame());
         let mut slots = vec![0; kernel.slots];
         slots[..task.coordinates.len()].copy_from_slice(&task.coordinates);

@@ -9,6 +9,7 @@ use common::{Random, distance, floats, parse, sizes};
 use tilewright::runtime::{Control, Runtime};
 use tilewright::tensor::{Array, DType, Data, ParamKind};
 use tilewright::{Arguments, Error, Executable, HostTensor, Options, Target, compile};
+use tilewright_cpu::machine::Level;
 use tilewright_cpu::{Native, Portable};
 
 /// A program on both runtimes; none where the processor has no machine code.
@@ -18,8 +19,13 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(text: &str) -> Option<Pair> {
-        let native = Native::new(3)?;
+    /// A program on this machine's levels.
+    fn all(text: &str) -> Vec<Pair> {
+        Level::available().into_iter().filter_map(|level| Pair::new(text, level)).collect()
+    }
+
+    fn new(text: &str, level: Level) -> Option<Pair> {
+        let native = Native::new(3)?.at_most(level);
         let program = parse(text);
         let on = |runtime: Arc<dyn Runtime>| {
             let options = Options { runtime, ..Options::default() };
@@ -80,7 +86,11 @@ fn budget(dtype: DType) -> f64 {
 
 #[track_caller]
 fn check(text: &str, all: &[&[(&str, i64)]], least: usize) {
-    let Some(pair) = Pair::new(text) else { return };
+    Pair::all(text).iter().for_each(|pair| check_pair(pair, all, least));
+}
+
+#[track_caller]
+fn check_pair(pair: &Pair, all: &[&[(&str, i64)]], least: usize) {
     let (chosen, of) = pair.covered();
     assert!(chosen >= least, "{chosen} of {of} families have machine code\n{}", pair.native.journal());
     let mut random = Random::new(7);
@@ -175,26 +185,27 @@ fn functions_of_special_values() {
             let text = format!(
                 "program p(x: {dtype}[N]) -> {dtype}[N]\nwhere N in 0..=1000\n{{\n  return {name} x\n}}\n"
             );
-            let Some(pair) = Pair::new(&text) else { return };
-            assert_eq!(pair.covered(), (1, 1), "{name}: {}", pair.native.journal());
-            let x = floats(DType::from_name(dtype).expect("a type"), &[special.len()], &special);
-            let at: &[(&str, i64)] = &[("N", special.len() as i64)];
-            let got = outputs(&pair.native, at, std::slice::from_ref(&x)).expect("a run");
-            let expected = outputs(&pair.portable, at, std::slice::from_ref(&x)).expect("a run");
-            let (Data::Float(got), Data::Float(expected)) = (&got[0].data, &expected[0].data) else {
-                panic!()
-            };
-            for ((x, got), expected) in special.iter().zip(got).zip(expected) {
-                let ulp = match dtype {
-                    "f32" => 3e-7,
-                    "bf16" => 8e-3,
-                    _ => 1e-3,
+            for pair in Pair::all(&text) {
+                assert_eq!(pair.covered(), (1, 1), "{name}: {}", pair.native.journal());
+                let x = floats(DType::from_name(dtype).expect("a type"), &[special.len()], &special);
+                let at: &[(&str, i64)] = &[("N", special.len() as i64)];
+                let got = outputs(&pair.native, at, std::slice::from_ref(&x)).expect("a run");
+                let expected = outputs(&pair.portable, at, std::slice::from_ref(&x)).expect("a run");
+                let (Data::Float(got), Data::Float(expected)) = (&got[0].data, &expected[0].data) else {
+                    panic!()
                 };
-                let exact = !matches!(name, "exp" | "sigmoid" | "rsqrt");
-                let near = (got.is_nan() && expected.is_nan())
-                    || got.to_bits() == expected.to_bits()
-                    || (!exact && (got - expected).abs() <= ulp * expected.abs() + 3e-45);
-                assert!(near, "{name} {x} in {dtype}: {got}, not {expected}");
+                for ((x, got), expected) in special.iter().zip(got).zip(expected) {
+                    let ulp = match dtype {
+                        "f32" => 3e-7,
+                        "bf16" => 8e-3,
+                        _ => 1e-3,
+                    };
+                    let exact = !matches!(name, "exp" | "sigmoid" | "rsqrt");
+                    let near = (got.is_nan() && expected.is_nan())
+                        || got.to_bits() == expected.to_bits()
+                        || (!exact && (got - expected).abs() <= ulp * expected.abs() + 3e-45);
+                    assert!(near, "{name} {x} in {dtype}: {got}, not {expected}");
+                }
             }
         }
     }

@@ -1,572 +1,717 @@
 //! One loop for statements over the same index tuples: rows in order, each row vector by vector.
 //!
 //! What takes part in a row is an interval for each load, store and reduction. Where all of them are whole, full vectors
-//! run without masks; the rest of a row, and rows where they are not, run under predicates. A lane that is off never
-//! touches memory.
+//! run without masks; the rest of a row, and rows where they are not, run under masks. A lane that is off never touches
+//! memory.
 
 use std::collections::BTreeMap;
 
-use iced_x86::code_asm::*;
-use tilewright::dim::{Cond, Dim};
+use tilewright::dim::{Cond, Symbol};
 use tilewright::kernel::{Argument, Statement, Tile, TileId};
-use tilewright::task::BufferId;
-use tilewright::tensor::{DType, Scalar};
+use tilewright::tensor::{DType, Monoid};
 
-use super::emit::{Lack, Slot};
-use super::functions::{self, FIRST_TEMPORARY, ZMM};
-use super::plan::{self, REDUCTIONS};
-use super::{Selector, VECTOR};
+use super::access::{Access, RowAccess, Shape, block_step, narrows};
+use super::code::{Code, Lack, lack};
+use super::index::Interval;
+use super::lanes::{Lanes, Part};
+use super::place::{self, Kind};
+use super::{Selector, plan};
+use crate::machine::{Arg, Cond as Test, Mask, Mem, ValueId};
 
-/// A register for a result that is one of its own arguments; those between it and the temporaries hold states.
-const IN_PLACE: usize = FIRST_TEMPORARY - REDUCTIONS - 1;
+/// How many vectors one turn of a loop with a reduction does.
+const UNROLL: usize = 4;
 
 /// The rows of a loop.
-struct Rows<'a> {
-    space: &'a Tile,
-    inner: Option<usize>,
-    /// By axis: the first index and how many.
-    ranges: Vec<(Slot, Slot)>,
-    /// By axis but the inner one: the position.
-    positions: Vec<Option<Slot>>,
+pub struct Rows<'a> {
+    /// The tile whose ranges are the index tuples.
+    pub space: &'a Tile,
+    /// The axis along which rows run; none where there is a single element.
+    pub inner: Option<usize>,
+    /// By axis: the first index.
+    pub starts: Vec<ValueId>,
+    /// By axis: how many indices.
+    pub counts: Vec<ValueId>,
+    /// By axis but the inner one: the position, inside the loops.
+    pub positions: Vec<Option<ValueId>>,
+    /// Whether a range depends on the label of another axis.
+    pub dependent: bool,
+    one: ValueId,
+}
+
+/// What a statement of a group needs in a row.
+enum Ready<'a> {
+    /// A load or store.
+    Access(Access<'a>, RowAccess),
+    /// A reduction: where it takes part.
+    Reduction(Interval, Option<i32>),
+    /// A function: rows of scratch for arguments that are found one by one.
+    Function(Vec<Option<i32>>),
+    /// Nothing.
+    Plain,
+}
+
+/// A row of a group in progress.
+struct Row<'a, 'r> {
+    rows: &'r Rows<'r>,
+    ready: &'r [Ready<'a>],
+    /// The addresses in scratch of position 0 of tiles.
+    pointers: &'r BTreeMap<TileId, ValueId>,
+}
+
+impl Rows<'_> {
+    /// The label along which rows run and its first index; none where a row has one position at most.
+    pub fn row(&self) -> Option<(&Symbol, ValueId)> {
+        let axis = self.inner.filter(|axis| self.space.ranges[*axis].size != 1)?;
+        Some((&self.space.ranges[axis].label, self.starts[axis]))
+    }
+
+    /// The most positions that a row has.
+    pub fn size(&self) -> i64 {
+        self.inner.map_or(1, |axis| self.space.ranges[axis].size)
+    }
+
     /// How many positions a row has.
-    count: Slot,
-    /// Whether every interval is whole.
-    whole: Slot,
-}
-
-/// The interval of a statement in a row, and where its first element is.
-#[derive(Clone, Copy)]
-struct Access {
-    lo: Slot,
-    hi: Slot,
-    pointer: Slot,
-}
-
-/// Values in registers.
-#[derive(Default)]
-struct Registers {
-    of: BTreeMap<TileId, usize>,
-    last: BTreeMap<TileId, usize>,
-}
-
-impl Registers {
-    fn take(&mut self, id: TileId) -> Result<usize, Lack> {
-        if let Some(register) = self.of.get(&id) {
-            return Ok(*register);
-        }
-        let used: Vec<usize> = self.of.values().copied().collect();
-        let free = (0..IN_PLACE).find(|register| !used.contains(register));
-        let free = free.ok_or_else(|| Lack("more values than registers".into()))?;
-        self.of.insert(id, free);
-        Ok(free)
-    }
-
-    /// Frees what no statement after number `k` reads.
-    fn free(&mut self, k: usize) {
-        let Registers { of, last } = self;
-        of.retain(|id, _| last.get(id).is_some_and(|last| *last > k));
+    pub fn count(&self) -> ValueId {
+        self.inner.map_or(self.one, |axis| self.counts[axis])
     }
 }
 
-impl Selector<'_> {
+impl<'a> Selector<'a> {
     /// The loop of a group.
-    pub fn group(&mut self, group: &[&Statement]) -> Result<(), Lack> {
-        self.rows(group[0], |selector, rows| selector.row(group, rows))
+    pub fn group(&mut self, group: &[&'a Statement]) -> Result<(), Lack> {
+        let Some(space) = plan::space(group[0]) else { return lack("a statement without a tile") };
+        let inner = self.code.places[space.0 as usize].inner;
+        let space = self.tile(space);
+        self.rows(space, inner, group, |selector, rows, accesses| selector.row(group, rows, accesses))
     }
 
-    /// The loop over the rows of a statement's index tuples.
+    /// Computes the range of each axis of a space.
+    pub fn range(&mut self, space: &Tile, axis: usize) -> Result<(ValueId, ValueId), Lack> {
+        let range = &space.ranges[axis];
+        let start = self.code.dim(&range.start)?;
+        let end = self.code.dim(&range.end)?;
+        let b = &mut self.code.b;
+        let size = b.imm(range.size);
+        b.add_or(start, size, super::code::NO_VALUE);
+        let count = b.sub_or(end, start, super::code::NO_VALUE);
+        Ok((start, b.min(count, size)))
+    }
+
+    /// The ranges of a space as bounds only; none where one depends on the label of another. Ranges may be empty.
+    pub fn bounds<'s>(&mut self, space: &'s Tile, inner: Option<usize>) -> Result<Option<Rows<'s>>, Lack> {
+        if depends(space) {
+            return Ok(None);
+        }
+        let one = self.code.b.imm(1);
+        let (mut starts, mut counts) = (Vec::new(), Vec::new());
+        for axis in 0..space.ranges.len() {
+            let (start, count) = self.range(space, axis)?;
+            starts.push(start);
+            counts.push(count);
+        }
+        let positions = vec![None; counts.len()];
+        Ok(Some(Rows { space, inner, starts, counts, positions, dependent: false, one }))
+    }
+
+    /// The loops over the rows of a space.
     fn rows(
         &mut self,
-        first: &Statement,
-        mut row: impl FnMut(&mut Self, &Rows<'_>) -> Result<(), Lack>,
+        space: &'a Tile,
+        inner: Option<usize>,
+        group: &[&'a Statement],
+        body: impl FnOnce(&mut Self, &Rows<'_>, Vec<Option<Access<'a>>>) -> Result<(), Lack>,
     ) -> Result<(), Lack> {
-        let space = plan::space(first).ok_or_else(|| Lack("a statement without a tile".into()))?;
-        let space = self.tile(space);
-        let mut out = self.e.a.create_label();
-        let ranges = self.ranges(space, out)?;
-        let inner = plan::inner(space);
-        let count = match inner {
-            Some(axis) => ranges[axis].1,
-            None => {
-                let one = self.e.slot()?;
-                self.e.set(one, 1)?;
-                one
+        let axes = space.ranges.len();
+        let dependent = depends(space);
+        if dependent {
+            return lack("a range that depends on a label");
+        }
+        let one = self.code.b.imm(1);
+        let (mut starts, mut counts, mut skips) = (Vec::new(), Vec::new(), Vec::new());
+        for axis in 0..axes {
+            let (start, count) = self.range(space, axis)?;
+            skips.push(self.code.begin_if(Test::Greater, count, 0));
+            starts.push(start);
+            counts.push(count);
+        }
+        let mut rows = Rows { space, inner, starts, counts, positions: vec![None; axes], dependent, one };
+        let mut accesses = Vec::new();
+        for statement in group {
+            let mut temporary = || self.scratch.take(place::pitch(rows.size())).map(|at| at as i32);
+            accesses.push(self.code.access(&rows, statement, &mut temporary)?);
+        }
+        let (mut loops, mut bound) = (Vec::new(), 0);
+        for axis in 0..axes {
+            let size = space.ranges[axis].size;
+            if size == 1 {
+                self.code.bind(&space.ranges[axis].label, rows.starts[axis]);
+                bound += 1;
+            } else if Some(axis) != inner {
+                let zero = self.code.b.imm(0);
+                let at = self.code.begin_loop("row", zero, rows.counts[axis], 1, &[]);
+                rows.positions[axis] = Some(at.index);
+                let label = self.code.b.add(rows.starts[axis], at.index);
+                self.code.bind(&space.ranges[axis].label, label);
+                bound += 1;
+                loops.push(at);
             }
-        };
-        let whole = self.e.slot()?;
-        let mut rows = Rows { space, inner, positions: vec![None; ranges.len()], ranges, count, whole };
-        let depth = self.e.bound.len();
-        let mut loops = Vec::new();
-        for axis in (0..space.ranges.len()).filter(|axis| Some(*axis) != inner) {
-            let (position, label) = (self.e.slot()?, self.e.slot()?);
-            rows.positions[axis] = Some(position);
-            self.e.set(position, 0)?;
-            let mut head = self.e.a.create_label();
-            self.e.a.set_label(&mut head)?;
-            let a = &mut self.e.a;
-            a.mov(rax, rows.ranges[axis].0.at())?;
-            a.add(rax, position.at())?;
-            a.mov(label.at(), rax)?;
-            self.e.bound.push((space.ranges[axis].label.clone(), label));
-            loops.push((axis, position, head));
         }
-        row(self, &rows)?;
-        for (axis, position, head) in loops.into_iter().rev() {
-            let a = &mut self.e.a;
-            a.mov(rax, position.at())?;
-            a.inc(rax)?;
-            a.mov(position.at(), rax)?;
-            a.cmp(rax, rows.ranges[axis].1.at())?;
-            a.jl(head)?;
+        body(self, &rows, accesses)?;
+        self.code.unbind(bound);
+        for at in loops.into_iter().rev() {
+            self.code.end_loop(at, &[]);
         }
-        self.e.bound.truncate(depth);
-        Ok(self.e.a.set_label(&mut out)?)
+        for skip in skips.into_iter().rev() {
+            self.code.end_if(skip);
+        }
+        Ok(())
     }
 
-    /// The interval of a row where an access lies inside its buffer and the condition holds.
-    fn access(
-        &mut self,
-        rows: &Rows<'_>,
-        at: Option<(BufferId, &[Dim])>,
-        when: &Cond,
-    ) -> Result<Access, Lack> {
-        let access = Access { lo: self.e.slot()?, hi: self.e.slot()?, pointer: self.e.slot()? };
-        let inner = rows.inner.map(|axis| (&rows.space.ranges[axis].label, rows.ranges[axis].0));
-        self.e.set(access.lo, 0)?;
-        self.e.a.mov(rax, rows.count.at())?;
-        self.e.a.mov(access.hi.at(), rax)?;
-        self.e.narrow(when, inner, access.lo, access.hi)?;
-        if let Some((buffer, index)) = at {
-            let number = buffer.0 as usize;
-            let described = &self.e.buffers[number];
-            if described.extents.len() != index.len() {
-                return Err(Lack(format!("`{}` at {} indices", described.name, index.len())));
+    /// The address in scratch of a tile's element at the positions of a row.
+    fn address(&mut self, id: TileId, rows: &Rows<'_>) -> Result<ValueId, Lack> {
+        let (tile, place) = (self.tile(id), &self.code.places[id.0 as usize]);
+        let offset = i32::try_from(place.offset).map_err(|_| Lack("scratch too large".into()))?;
+        let mut at = self.code.b.lea(Mem::at(self.code.scratch, offset));
+        for (axis, range) in tile.ranges.iter().enumerate() {
+            let found = rows.space.ranges.iter().position(|other| other.label == range.label);
+            let Some(found) = found else {
+                return lack(format!("`{}` has a label `{}` of its own", tile.name, range.label));
+            };
+            let other = &rows.space.ranges[found];
+            if other.start != range.start || other.size > range.size {
+                return lack(format!("`{}` over another part of `{}`", tile.name, range.label));
             }
-            let bytes = described.dtype.bytes() as i32;
-            let first = self.e.slot()?;
-            self.e.set(first, 0)?;
-            for (axis, dim) in index.iter().enumerate() {
-                let base = self.e.slot()?;
-                let step = self.e.line(dim, inner)?;
-                self.e.a.mov(base.at(), rax)?;
-                let extent = self.e.extent(number, axis);
-                let a = &mut self.e.a;
-                a.mov(rcx, first.at())?;
-                a.imul_2(rcx, extent)?;
-                a.add(rcx, rax)?;
-                a.mov(first.at(), rcx)?;
-                let mut fine = a.create_label();
-                match step {
-                    0 => {
-                        a.cmp(rax, extent)?;
-                        a.jb(fine)?;
-                        a.mov(access.hi.at(), 0)?;
-                        a.set_label(&mut fine)?;
-                    }
-                    _ => {
-                        // -base ≤ position < extent - base
-                        a.neg(rax)?;
-                        a.cmp(rax, access.lo.at())?;
-                        a.cmovl(rax, access.lo.at())?;
-                        a.mov(access.lo.at(), rax)?;
-                        a.mov(rax, extent)?;
-                        a.sub(rax, base.at())?;
-                        a.cmp(rax, access.hi.at())?;
-                        a.cmovg(rax, access.hi.at())?;
-                        a.mov(access.hi.at(), rax)?;
-                    }
-                }
+            if let Some(position) = rows.positions[found] {
+                let distance = self.code.times(position, 4 * place.strides[axis])?;
+                at = self.code.b.add(at, distance);
             }
-            let a = &mut self.e.a;
-            a.imul_3(rax, first.at(), bytes)?;
-            a.add(rax, qword_ptr(r13 + 8 * number as i32))?;
-            a.mov(access.pointer.at(), rax)?;
         }
-        // The row is whole if 0 and count are the bounds.
-        let a = &mut self.e.a;
-        let (mut no, mut fine) = (a.create_label(), a.create_label());
-        a.cmp(access.lo.at(), 0)?;
-        a.jg(no)?;
-        a.mov(rax, access.hi.at())?;
-        a.cmp(rax, rows.count.at())?;
-        a.jge(fine)?;
-        a.set_label(&mut no)?;
-        a.mov(rows.whole.at(), 0)?;
-        a.set_label(&mut fine)?;
-        a.nop()?;
-        Ok(access)
+        Ok(at)
+    }
+
+    /// Whether a tile has the label along which rows run.
+    fn along(&self, id: TileId, rows: &Rows<'_>) -> Result<bool, Lack> {
+        let (tile, place) = (self.tile(id), &self.code.places[id.0 as usize]);
+        let Some((label, _)) = rows.row() else { return Ok(false) };
+        match tile.ranges.iter().position(|range| range.label == *label) {
+            None => Ok(false),
+            Some(axis) if place.strides[axis] == 1 => Ok(true),
+            Some(_) => lack(format!("`{}` across `{label}`", tile.name)),
+        }
     }
 
     /// One row of a group.
-    fn row(&mut self, group: &[&Statement], rows: &Rows<'_>) -> Result<(), Lack> {
-        self.e.set(rows.whole, 1)?;
-        let (mut accesses, mut pointers) = (BTreeMap::new(), BTreeMap::new());
-        let mut states = BTreeMap::new();
-        for (k, statement) in group.iter().enumerate() {
-            let always = Cond::True;
-            let access = match statement {
-                Statement::Load { buffer, index, when, .. } => {
-                    Some((Some((*buffer, index.as_slice())), when))
-                }
-                Statement::Store { buffer, index, .. } => Some((Some((*buffer, index.as_slice())), &always)),
-                Statement::Reduce { mask, .. } if mask.tiles.is_empty() => Some((None, &mask.condition)),
-                Statement::Reduce { .. } => return Err(Lack("a reduction under boolean tiles".into())),
-                _ => None,
-            };
-            if let Some((at, when)) = access {
-                accesses.insert(k, self.access(rows, at, when)?);
-            }
+    fn row(
+        &mut self,
+        group: &[&'a Statement],
+        rows: &Rows<'_>,
+        accesses: Vec<Option<Access<'a>>>,
+    ) -> Result<(), Lack> {
+        let mut pointers = BTreeMap::new();
+        let zero = self.code.b.imm(0);
+        let all = Interval { lo: zero, hi: rows.count() };
+        // Positions below this one run as full vectors.
+        let mut full = rows.count();
+        let mut ready = Vec::new();
+        for (statement, access) in group.iter().zip(accesses) {
             for id in statement.reads().into_iter().chain(statement.writes()) {
-                self.aligned(self.tile(id), rows.space)?;
                 if self.kept.contains(&id) && !pointers.contains_key(&id) {
-                    let slot = self.e.slot()?;
-                    self.address(id, rows.space, &rows.positions)?;
-                    self.e.a.mov(slot.at(), rax)?;
-                    pointers.insert(id, slot);
+                    pointers.insert(id, self.address(id, rows)?);
                 }
             }
-            if let Statement::Reduce { monoid, state, .. } = statement {
-                let [state] = state.as_slice() else {
-                    return Err(Lack(format!("the monoid `{}`", monoid.name)));
-                };
-                let narrow = !matches!(self.tile(*state).dtype, DType::F32);
-                if narrow && matches!(monoid.name, "sum" | "prod") {
-                    return Err(Lack(format!(
-                        "a {} that is rounded to {}",
-                        monoid.name,
-                        self.tile(*state).dtype
-                    )));
+            ready.push(match (statement, access) {
+                (Statement::Load { .. }, Some(access)) if access.temporary.is_some() => {
+                    if let Some(offset) = access.temporary {
+                        self.code.fetch(rows, &access, offset)?;
+                    }
+                    let at = self.code.row_access(rows, &access)?;
+                    Ready::Access(access, at)
                 }
-                if self.along(*state, rows)?.is_none() {
-                    let register = ZMM[FIRST_TEMPORARY - 1 - states.len()];
-                    let identity = match monoid.name {
-                        "max" => f32::NEG_INFINITY,
-                        "min" => f32::INFINITY,
-                        "prod" => 1.0,
-                        _ => 0.0,
+                (_, Some(access)) => {
+                    let at = self.code.row_access(rows, &access)?;
+                    if access.temporary.is_none() {
+                        full = self.narrowed(full, at.interval);
+                    }
+                    Ready::Access(access, at)
+                }
+                (Statement::Reduce { monoid, mask, state, .. }, None) => {
+                    let [state] = state.as_slice() else {
+                        return lack(format!("the monoid `{}`", monoid.name));
                     };
-                    let constant = self.e.constant(identity.to_bits());
-                    self.e.a.vbroadcastss(register, dword_ptr(constant))?;
-                    states.insert(k, register);
+                    let narrow = matches!(self.tile(*state).dtype, DType::F16 | DType::Bf16);
+                    if narrow && monoid.rounds && !self.along(*state, rows)? {
+                        return lack(format!(
+                            "a {} that is rounded to {}",
+                            monoid.name,
+                            self.tile(*state).dtype
+                        ));
+                    }
+                    let (mut interval, mut temporary) = (all, None);
+                    match rows.row() {
+                        Some((label, _)) if !narrows(&mask.condition, label) => {
+                            let offset = self.scratch.take(place::pitch(rows.size()))? as i32;
+                            self.holds(rows, &mask.condition, offset)?;
+                            temporary = Some(offset);
+                        }
+                        row => {
+                            self.code.narrow(&mask.condition, row, &mut interval)?;
+                            full = self.narrowed(full, interval);
+                        }
+                    }
+                    Ready::Reduction(interval, temporary)
                 }
-            }
+                (Statement::Compute { arguments, result, .. }, None) => {
+                    let dtype = self.tile(*result).dtype;
+                    let mut temporaries = Vec::new();
+                    for argument in arguments {
+                        temporaries.push(self.one_by_one(rows, argument, dtype)?);
+                    }
+                    Ready::Function(temporaries)
+                }
+                _ => Ready::Plain,
+            });
         }
-        let a = &mut self.e.a;
-        let (mut head, mut rest, mut done) = (a.create_label(), a.create_label(), a.create_label());
-        a.xor(ebx, ebx)?;
-        a.set_label(&mut head)?;
-        a.lea(rax, qword_ptr(rbx + 16))?;
-        a.cmp(rax, rows.count.at())?;
-        a.jg(rest)?;
-        a.cmp(rows.whole.at(), 0)?;
-        a.je(rest)?;
-        self.vector(group, rows, &accesses, &pointers, &states, false)?;
-        self.e.a.add(rbx, 16)?;
-        self.e.a.jmp(head)?;
-        self.e.a.set_label(&mut rest)?;
-        self.e.a.cmp(rbx, rows.count.at())?;
-        self.e.a.jge(done)?;
-        self.vector(group, rows, &accesses, &pointers, &states, true)?;
-        self.e.a.add(rbx, 16)?;
-        self.e.a.jmp(head)?;
-        self.e.a.set_label(&mut done)?;
-        // An instruction carries one label at most.
-        self.e.a.nop()?;
-        for (k, register) in &states {
-            let Statement::Reduce { monoid, state, .. } = group[*k] else { continue };
-            functions::fold(&mut self.e, monoid.name, *register)?;
-            self.e.a.mov(rax, pointers[&state[0]].at())?;
-            let (before, single) = (ZMM[FIRST_TEMPORARY + 4], xmm30);
-            self.e.a.vmovss(single, dword_ptr(rax))?;
-            functions::absorb(&mut self.e, monoid.name, before, *register, false)?;
-            self.e.a.vmovss(dword_ptr(rax), single)?;
+        let row = Row { rows, ready: &ready, pointers: &pointers };
+        self.vectors(group, &row, full)?;
+        for ready in &ready {
+            if let Ready::Access(access, _) = ready
+                && let Some(offset) = access.temporary
+                && !access.loads
+            {
+                self.code.put(rows, access, offset)?;
+            }
         }
         Ok(())
     }
 
-    /// Whether a tile has the inner label of the rows, as its own inner one.
-    fn along(&self, id: TileId, rows: &Rows<'_>) -> Result<Option<()>, Lack> {
-        let (tile, place) = (self.tile(id), &self.places[id.0 as usize]);
-        let Some(inner) = rows.inner else { return Ok(None) };
-        let label = &rows.space.ranges[inner].label;
-        match tile.ranges.iter().position(|range| range.label == *label) {
-            None => Ok(None),
-            Some(axis) if place.strides[axis] == 1 || rows.space.ranges[inner].size == 1 => Ok(Some(())),
-            Some(_) => Err(Lack(format!("`{}` across `{label}`", tile.name))),
+    /// Writes a row of scratch with an argument that varies along it in a way that no vector follows, if it is one.
+    fn one_by_one(
+        &mut self,
+        rows: &Rows<'_>,
+        argument: &Argument,
+        dtype: DType,
+    ) -> Result<Option<i32>, Lack> {
+        let Some((label, start)) = rows.row() else { return Ok(None) };
+        let lanes = self.code.b.lanes() as i64;
+        let dim = match argument {
+            Argument::Holds(condition) if !narrows(condition, label) => {
+                let offset = self.scratch.take(place::pitch(rows.size()))? as i32;
+                self.holds(rows, condition, offset)?;
+                return Ok(Some(offset));
+            }
+            Argument::Index(dim) if dim.mentions(label) => dim,
+            _ => return Ok(None),
+        };
+        if block_step(dim, label, self.code.aligned(rows), lanes).is_some() {
+            return Ok(None);
         }
+        let offset = self.scratch.take(place::pitch(rows.size()))? as i32;
+        let code = &mut self.code;
+        let to = code.b.lea(Mem::at(code.scratch, offset));
+        let zero = code.b.imm(0);
+        let each = code.begin_loop("index", zero, rows.count(), 1, &[]);
+        let value = code.b.add(start, each.index);
+        code.bind(label, value);
+        let value = code.dim(dim)?;
+        if Kind::of(dtype)? != Kind::Int {
+            code.fits(value);
+        }
+        code.b.store_general(4, Mem::indexed(to, each.index, 4, 0), value);
+        code.unbind(1);
+        code.end_loop(each, &[]);
+        Ok(Some(offset))
     }
 
-    /// 16 positions of a row, or those of them that take part.
+    /// `full` where the interval starts at 0, up to its end; else 0.
+    fn narrowed(&mut self, full: ValueId, interval: Interval) -> ValueId {
+        let b = &mut self.code.b;
+        let zero = b.imm(0);
+        let upto = b.min(full, interval.hi);
+        b.select(Test::LessEqual, interval.lo, 0, upto, zero)
+    }
+
+    /// Writes a row of scratch: 1 where a condition holds, else 0.
+    fn holds(&mut self, rows: &Rows<'_>, condition: &Cond, offset: i32) -> Result<(), Lack> {
+        let Some((label, start)) = rows.row() else { return lack("a row of one element, one by one") };
+        let code = &mut self.code;
+        let to = code.b.lea(Mem::at(code.scratch, offset));
+        let zero = code.b.imm(0);
+        let each = code.begin_loop("holds", zero, rows.count(), 1, &[]);
+        let value = code.b.add(start, each.index);
+        code.bind(label, value);
+        let truth = code.truth(condition)?;
+        code.b.store_general(4, Mem::indexed(to, each.index, 4, 0), truth);
+        code.unbind(1);
+        code.end_loop(each, &[]);
+        Ok(())
+    }
+
+    /// The loops over the vectors of a row.
+    fn vectors(&mut self, group: &[&'a Statement], row: &Row<'a, '_>, full: ValueId) -> Result<(), Lack> {
+        let mut sums: Vec<(&'static Monoid, DType, TileId)> = Vec::new();
+        for statement in group {
+            if let Statement::Reduce { monoid, state, .. } = statement
+                && !self.along(state[0], row.rows)?
+            {
+                sums.push((*monoid, self.tile(state[0]).dtype, state[0]));
+            }
+        }
+        let unroll = if sums.is_empty() || group.len() > UNROLL { 1 } else { UNROLL };
+        let lanes = self.code.b.lanes() as i32;
+        let mut carried = Vec::new();
+        for (monoid, dtype, _) in &sums {
+            let identity = self.code.identity(monoid, *dtype)?;
+            carried.push(identity);
+        }
+        let mut at = self.code.b.imm(0);
+        if row.rows.size() >= i64::from(lanes) {
+            let step = lanes * unroll as i32;
+            let mut init = vec![at];
+            for _ in 0..unroll {
+                init.extend(carried.iter().map(|lanes| raw(*lanes)));
+            }
+            // The last position at which a turn may start, and one.
+            let limit = self.code.b.add_imm(full, 1 - step);
+            let turn = self.code.begin_loop("full", at, limit, step, &init);
+            let mut next = vec![self.code.b.add_imm(turn.index, step)];
+            for u in 0..unroll {
+                let states = typed(&carried, &turn.carried[1 + u * sums.len()..]);
+                let at = match u {
+                    0 => turn.index,
+                    _ => self.code.b.add_imm(turn.index, lanes * u as i32),
+                };
+                let states = self.vector(group, row, at, None, states)?;
+                next.extend(states.into_iter().map(raw));
+            }
+            let out = self.code.end_loop(turn, &next);
+            at = out[0];
+            let mut parts: Vec<Vec<Lanes>> =
+                (0..unroll).map(|u| typed(&carried, &out[1 + u * sums.len()..])).collect();
+            while parts.len() > 1 {
+                let half = parts.len() / 2;
+                let upper = parts.split_off(half);
+                for (lower, upper) in parts.iter_mut().zip(upper) {
+                    for ((state, more), (monoid, dtype, _)) in lower.iter_mut().zip(upper).zip(&sums) {
+                        *state = self.code.absorb(monoid, *dtype, *state, more)?;
+                    }
+                }
+            }
+            carried = parts.pop().unwrap_or_default();
+        }
+        let init: Vec<ValueId> = carried.iter().map(|lanes| raw(*lanes)).collect();
+        let turn = self.code.begin_loop("rest", at, row.rows.count(), lanes, &init);
+        let states = typed(&carried, &turn.carried);
+        let rest = self.code.rest(row.rows.count(), turn.index);
+        let states = self.vector(group, row, turn.index, Some(rest), states)?;
+        let states: Vec<ValueId> = states.into_iter().map(raw).collect();
+        let out = self.code.end_loop(turn, &states);
+        for (state, (monoid, dtype, id)) in typed(&carried, &out).into_iter().zip(&sums) {
+            let folded = self.code.fold(monoid, *dtype, state)?;
+            let to = Mem::at(row.pointers[id], 0);
+            let before = self.code.b.broadcast(to);
+            let after = match (folded, Kind::of(*dtype)?) {
+                (Lanes::Int(any), Kind::Bool) => self.code.b.or_bits(before, any),
+                (folded, kind) => {
+                    let before = Lanes::of(kind, before, &mut self.code.b);
+                    let after = self.code.absorb(monoid, *dtype, before, folded)?;
+                    after.vector(&mut self.code.b)
+                }
+            };
+            self.code.b.store_lane(to, after);
+        }
+        Ok(())
+    }
+
+    /// The vector at position `at` of a row, or those of its lanes that take part.
     fn vector(
         &mut self,
-        group: &[&Statement],
-        rows: &Rows<'_>,
-        accesses: &BTreeMap<usize, Access>,
-        pointers: &BTreeMap<TileId, Slot>,
-        states: &BTreeMap<usize, AsmRegisterZmm>,
-        masked: bool,
-    ) -> Result<(), Lack> {
-        let mut registers = Registers::default();
-        for (k, statement) in group.iter().enumerate() {
-            for id in statement.reads() {
-                registers.last.insert(id, k);
-            }
-        }
-        for (k, statement) in group.iter().enumerate() {
-            let mut sources = BTreeMap::new();
-            let state = match statement {
-                Statement::Reduce { state, .. } => state.as_slice(),
-                _ => &[],
-            };
-            for id in statement.reads().into_iter().filter(|id| !state.contains(id)) {
-                let known = registers.of.contains_key(&id);
-                let register = ZMM[registers.take(id)?];
-                sources.insert(id, register);
-                if known {
-                    continue;
+        group: &[&'a Statement],
+        row: &Row<'a, '_>,
+        at: ValueId,
+        rest: Option<Part>,
+        mut states: Vec<Lanes>,
+    ) -> Result<Vec<Lanes>, Lack> {
+        self.code.enter();
+        let mut values: BTreeMap<TileId, Lanes> = BTreeMap::new();
+        let mut sums = 0;
+        for (statement, ready) in group.iter().zip(row.ready) {
+            let written = match (statement, ready) {
+                (Statement::Load { tile, .. }, Ready::Access(access, place)) => {
+                    Some((*tile, self.load(row, access, place, at, rest)?))
                 }
-                let pointer = pointers.get(&id).ok_or_else(|| Lack("a tile without a place".into()))?;
-                self.e.a.mov(rax, pointer.at())?;
-                match self.along(id, rows)? {
-                    Some(()) => self.e.a.vmovups(register, zmmword_ptr(rax + rbx * 4))?,
-                    None => self.e.a.vbroadcastss(register, dword_ptr(rax))?,
-                }
-            }
-            if let Some(access) = accesses.get(&k)
-                && masked
-            {
-                self.e.lanes(access.lo, access.hi)?;
-            }
-            let written = match statement {
-                Statement::Load { tile, buffer, index, .. } => {
-                    let to = registers.take(*tile)?;
-                    self.load(*buffer, index, rows, accesses[&k], ZMM[to], masked)?;
-                    Some((*tile, to))
-                }
-                Statement::Store { tile, buffer, .. } => {
-                    let dtype = self.e.buffers[buffer.0 as usize].dtype;
-                    if dtype != self.tile(*tile).dtype {
-                        return Err(Lack("a store of another type".into()));
-                    }
-                    self.e.a.mov(rax, accesses[&k].pointer.at())?;
-                    let to = element(dtype);
-                    functions::store(&mut self.e, dtype, to, sources[tile], masked)?;
+                (Statement::Store { tile, .. }, Ready::Access(access, place)) => {
+                    let lanes = self.value(*tile, &mut values, row, at)?;
+                    let lanes = if self.tile(*tile).dtype == access.dtype {
+                        lanes
+                    } else {
+                        return lack(format!("a store of {} to {}", self.tile(*tile).dtype, access.dtype));
+                    };
+                    self.store(access, place, lanes, at, rest)?;
                     None
                 }
-                Statement::Fill { tile, value } => {
-                    let to = registers.take(*tile)?;
-                    self.literal(*value, self.tile(*tile).dtype, ZMM[to])?;
-                    Some((*tile, to))
+                (Statement::Fill { tile, value }, _) => {
+                    let dtype = self.tile(*tile).dtype;
+                    Some((*tile, self.code.literal(value.cast(dtype), Kind::of(dtype)?)?))
                 }
-                Statement::Convert { from, to } => {
-                    let register = registers.take(*to)?;
-                    self.e.a.vmovaps(ZMM[register], sources[from])?;
-                    Some((*to, register))
-                }
-                Statement::Compute { function, arguments, result } => {
+                (Statement::Convert { from, to }, _) => Some((*to, self.value(*from, &mut values, row, at)?)),
+                (Statement::Compute { function, arguments, result }, Ready::Function(temporaries)) => {
                     let dtype = self.tile(*result).dtype;
-                    let mut values = Vec::new();
-                    for (number, argument) in arguments.iter().enumerate() {
-                        values.push(match argument {
-                            Argument::Item(id) => sources[id],
-                            other => {
-                                let register = ZMM[FIRST_TEMPORARY + 5 - number];
-                                self.scalar(other, function.name, dtype, rows, register)?;
-                                register
+                    let mut kinds = arguments.iter().rev().filter_map(|argument| match argument {
+                        Argument::Item(id) => Kind::of(self.tile(*id).dtype).ok(),
+                        _ => None,
+                    });
+                    let kind = kinds.next().map_or_else(|| Kind::of(dtype), Ok)?;
+                    let mut lanes = Vec::new();
+                    for (argument, temporary) in arguments.iter().zip(temporaries) {
+                        lanes.push(match argument {
+                            _ if temporary.is_some() => {
+                                let from = Mem::indexed(self.code.scratch, at, 4, temporary.unwrap_or(0));
+                                let vector = self.code.b.load(from);
+                                let truth = matches!(argument, Argument::Holds(_));
+                                let kind = if truth { Kind::Bool } else { Kind::Int };
+                                let lanes = Lanes::of(kind, vector, &mut self.code.b);
+                                if truth { lanes } else { self.code.cast(lanes, dtype)? }
                             }
+                            Argument::Item(id) => self.value(*id, &mut values, row, at)?,
+                            Argument::Literal(value) if function.name == "cast" => {
+                                self.code.literal(value.cast(dtype), Kind::of(dtype)?)?
+                            }
+                            Argument::Literal(value) => self.code.literal(*value, kind)?,
+                            Argument::Index(dim) if function.name == "cast" => {
+                                self.index(dim, dtype, row, at)?
+                            }
+                            Argument::Index(dim) => return lack(format!("the number `{dim}`")),
+                            Argument::Holds(cond) => Lanes::Bool(self.condition(cond, row, at)?),
                         });
                     }
-                    if function.name == "cast" && dtype == DType::Bool {
-                        return Err(Lack("a cast to bool".into()));
-                    }
-                    let in_place = sources.contains_key(result);
-                    let to = if in_place { IN_PLACE } else { registers.take(*result)? };
-                    functions::compute(&mut self.e, function.name, &values, ZMM[to])?;
-                    functions::round(&mut self.e, dtype, ZMM[to])?;
-                    let at = registers.take(*result)?;
-                    if in_place {
-                        self.e.a.vmovaps(ZMM[at], ZMM[to])?;
-                    }
-                    Some((*result, at))
+                    Some((*result, self.code.function(function, &lanes, dtype)?))
                 }
-                Statement::Reduce { monoid, argument, state, .. } => {
-                    match states.get(&k) {
-                        Some(register) => {
-                            functions::absorb(
-                                &mut self.e,
-                                monoid.name,
-                                *register,
-                                sources[argument],
-                                masked,
-                            )?;
-                        }
-                        None => {
-                            let register = ZMM[FIRST_TEMPORARY + 4];
-                            self.e.a.mov(rax, pointers[&state[0]].at())?;
-                            self.e.a.vmovups(register, zmmword_ptr(rax + rbx * 4))?;
-                            functions::absorb(&mut self.e, monoid.name, register, sources[argument], masked)?;
-                            self.e.a.vmovups(zmmword_ptr(rax + rbx * 4), register)?;
-                        }
+                (
+                    Statement::Reduce { monoid, argument, mask, state, .. },
+                    Ready::Reduction(interval, holds),
+                ) => {
+                    let value = self.value(*argument, &mut values, row, at)?;
+                    let mut on = match rest {
+                        Some(_) => Some(self.code.part(*interval, at).mask),
+                        None => None,
+                    };
+                    let mut and = |code: &mut Code<'_>, more: Mask| {
+                        on = Some(match on {
+                            Some(on) => code.b.mask_and(on, more),
+                            None => more,
+                        });
+                    };
+                    if let Some(offset) = holds {
+                        let bits = self.code.b.load(Mem::indexed(self.code.scratch, at, 4, *offset));
+                        let holds = self.code.b.nonzero_i32(bits);
+                        and(&mut self.code, holds);
+                    }
+                    for id in &mask.tiles {
+                        let Lanes::Bool(tile) = self.value(*id, &mut values, row, at)? else {
+                            return lack("a mask that is no truth value");
+                        };
+                        and(&mut self.code, tile);
+                    }
+                    let dtype = self.tile(state[0]).dtype;
+                    let value = if monoid.rounds { self.code.cast(value, dtype)? } else { value };
+                    let along = self.along(state[0], row.rows)?;
+                    let pointer = row.pointers[&state[0]];
+                    let place = Mem::indexed(pointer, at, 4, 0);
+                    let before = if along {
+                        let vector = self.code.b.load(place);
+                        Lanes::of(Kind::of(dtype)?, vector, &mut self.code.b)
+                    } else {
+                        states[sums]
+                    };
+                    let mut after = self.code.absorb(monoid, dtype, before, value)?;
+                    if let Some(on) = on {
+                        after = self.code.pick(on, after, before)?;
+                    }
+                    if along {
+                        let vector = after.vector(&mut self.code.b);
+                        self.code.b.store(place, vector);
+                    } else {
+                        states[sums] = after;
+                        sums += 1;
                     }
                     None
                 }
-                other => return Err(Lack(format!("the statement `{}`", plan::name(other)))),
+                (other, _) => return lack(format!("the statement `{}`", plan::name(other))),
             };
-            if let Some((id, register)) = written
-                && let Some(pointer) = pointers.get(&id)
-            {
-                self.e.a.mov(rax, pointer.at())?;
-                self.e.a.vmovups(zmmword_ptr(rax + rbx * 4), ZMM[register])?;
+            if let Some((id, lanes)) = written {
+                values.insert(id, lanes);
+                if let Some(pointer) = row.pointers.get(&id) {
+                    let vector = lanes.vector(&mut self.code.b);
+                    self.code.b.store(Mem::indexed(*pointer, at, 4, 0), vector);
+                }
             }
-            registers.free(k);
         }
-        Ok(())
+        self.code.leave();
+        Ok(states)
+    }
+
+    /// The lanes of a tile.
+    fn value(
+        &mut self,
+        id: TileId,
+        values: &mut BTreeMap<TileId, Lanes>,
+        row: &Row<'_, '_>,
+        at: ValueId,
+    ) -> Result<Lanes, Lack> {
+        if let Some(lanes) = values.get(&id) {
+            return Ok(*lanes);
+        }
+        let Some(pointer) = row.pointers.get(&id) else { return lack("a tile without a place") };
+        let vector = if self.along(id, row.rows)? {
+            self.code.b.load(Mem::indexed(*pointer, at, 4, 0))
+        } else {
+            self.code.b.broadcast(Mem::at(*pointer, 0))
+        };
+        let lanes = Lanes::of(Kind::of(self.tile(id).dtype)?, vector, &mut self.code.b);
+        values.insert(id, lanes);
+        Ok(lanes)
     }
 
     fn load(
         &mut self,
-        buffer: BufferId,
-        index: &[Dim],
-        rows: &Rows<'_>,
-        access: Access,
-        to: AsmRegisterZmm,
-        masked: bool,
-    ) -> Result<(), Lack> {
-        let dtype = self.e.buffers[buffer.0 as usize].dtype;
-        let single = rows.inner.is_none_or(|axis| rows.space.ranges[axis].size == 1);
-        self.e.a.mov(rax, access.pointer.at())?;
-        if single || plan::moving(rows.space, index)?.is_some() {
-            return functions::load(&mut self.e, dtype, element(dtype), to, masked);
-        }
-        match (dtype, masked) {
-            (DType::F32, true) => self.e.a.vbroadcastss(to.k1().z(), dword_ptr(rax))?,
-            (DType::F32, false) => self.e.a.vbroadcastss(to, dword_ptr(rax))?,
-            _ => return Err(Lack(format!("one element of type {dtype} for a whole row"))),
-        }
-        Ok(())
-    }
-
-    /// A number in every lane.
-    fn literal(&mut self, value: Scalar, dtype: DType, to: AsmRegisterZmm) -> Result<(), Lack> {
-        let constant = self.e.constant((value.cast(dtype).as_f64() as f32).to_bits());
-        Ok(self.e.a.vbroadcastss(to, dword_ptr(constant))?)
-    }
-
-    /// An argument that is no tile, in every lane.
-    fn scalar(
-        &mut self,
-        argument: &Argument,
-        function: &str,
-        dtype: DType,
-        rows: &Rows<'_>,
-        to: AsmRegisterZmm,
-    ) -> Result<(), Lack> {
-        match argument {
-            Argument::Literal(value) if function == "cast" => self.literal(*value, dtype, to),
-            Argument::Literal(value) => {
-                let (wide, single) = (value.as_f64(), value.as_f64() as f32);
-                if !matches!(value, Scalar::Int(_)) && (f64::from(single) == wide || wide.is_nan()) {
-                    return self.literal(*value, DType::F32, to);
-                }
-                Err(Lack(format!("the number {wide}, which is no single")))
-            }
-            Argument::Index(dim) if function == "cast" && dtype == DType::F32 => {
-                if rows.inner.is_some_and(|axis| dim.mentions(&rows.space.ranges[axis].label)) {
-                    return Err(Lack(format!("the number `{dim}` along its label")));
-                }
-                self.e.dim(dim)?;
-                self.e.a.vcvtsi2ss(xmm26, xmm26, rax)?;
-                Ok(self.e.a.vbroadcastss(to, xmm26)?)
-            }
-            Argument::Index(dim) => Err(Lack(format!("the number `{dim}`"))),
-            Argument::Holds(cond) => Err(Lack(format!("the truth of `{cond}`"))),
-            Argument::Item(_) => Err(Lack("a tile".into())),
-        }
-    }
-
-    /// A load or store of elements that are apart in memory, one by one.
-    pub fn strided(&mut self, statement: &Statement) -> Result<(), Lack> {
-        let always = Cond::True;
-        let (id, buffer, index, when, loads) = match statement {
-            Statement::Load { tile, buffer, index, when, .. } => (*tile, *buffer, index, when, true),
-            Statement::Store { tile, buffer, index, .. } => (*tile, *buffer, index, &always, false),
-            other => return Err(Lack(format!("the statement `{}`", plan::name(other)))),
+        row: &Row<'_, '_>,
+        access: &Access<'_>,
+        place: &RowAccess,
+        at: ValueId,
+        rest: Option<Part>,
+    ) -> Result<Lanes, Lack> {
+        let dtype = access.dtype;
+        let part = match rest {
+            Some(_) => Some(self.code.part(place.interval, at)),
+            None => None,
         };
-        let dtype = self.e.buffers[buffer.0 as usize].dtype;
-        if dtype != self.tile(id).dtype || !matches!(dtype, DType::F32 | DType::Bf16) {
-            return Err(Lack(format!("elements of type {dtype} that are apart")));
+        if let Some(lanes) = place.repeated {
+            let Some(part) = part.filter(|_| access.shape == Shape::Repeated) else { return Ok(lanes) };
+            let zero = Lanes::of(lanes.kind(), self.code.b.splat_bits(0), &mut self.code.b);
+            return self.code.pick(part.mask, lanes, zero);
         }
-        let bytes = dtype.bytes() as i32;
-        let axis = plan::moving(self.tile(id), index)?.ok_or_else(|| Lack("a step of 0".into()))?;
-        self.rows(statement, |selector, rows| {
-            let access = selector.access(rows, Some((buffer, index)), when)?;
-            selector.address(id, rows.space, &rows.positions)?;
-            let place = selector.e.slot()?;
-            selector.e.a.mov(place.at(), rax)?;
-            let a = &mut selector.e.a;
-            let (mut zero, mut zeroed, mut head, mut done) =
-                (a.create_label(), a.create_label(), a.create_label(), a.create_label());
-            if loads {
-                a.vxorps(xmm26, xmm26, xmm26)?;
-                a.mov(rcx, rows.count.at())?;
-                a.set_label(&mut zero)?;
-                a.vmovups(zmmword_ptr(rax), zmm26)?;
-                a.add(rax, VECTOR as i32)?;
-                a.sub(rcx, 16)?;
-                a.jg(zero)?;
-                a.set_label(&mut zeroed)?;
+        if access.temporary.is_some() {
+            let raw = self.code.b.load(Mem::indexed(place.pointer, at, 4, 0));
+            return self.code.lanes_of_bits(dtype, raw);
+        }
+        if let Shape::Blocks(moving) = access.shape {
+            let lanes = part.map(|part| part.lanes.hi);
+            let pointer = self.code.block_address(row.rows, access, at, lanes)?;
+            if moving {
+                return self.code.load_lanes(dtype, Mem::at(pointer, 0), part.as_ref());
             }
-            a.mov(rcx, access.hi.at())?;
-            a.sub(rcx, access.lo.at())?;
-            a.jle(done)?;
-            // r8: bytes from one element to the next.
-            a.mov(r8, i64::from(bytes))?;
-            for later in axis + 1..index.len() {
-                let extent = selector.e.extent(buffer.0 as usize, later);
-                selector.e.a.imul_2(r8, extent)?;
+            let lanes = self.code.load_repeated(dtype, Mem::at(pointer, 0))?;
+            let Some(part) = part.filter(|_| !access.when.is_true()) else { return Ok(lanes) };
+            let zero = Lanes::of(lanes.kind(), self.code.b.splat_bits(0), &mut self.code.b);
+            return self.code.pick(part.mask, lanes, zero);
+        }
+        let mem = Mem::indexed(place.pointer, at, dtype.bytes() as u8, 0);
+        self.code.load_lanes(dtype, mem, part.as_ref())
+    }
+
+    fn store(
+        &mut self,
+        access: &Access<'_>,
+        place: &RowAccess,
+        lanes: Lanes,
+        at: ValueId,
+        rest: Option<Part>,
+    ) -> Result<(), Lack> {
+        if access.temporary.is_some() {
+            let bits = self.code.bits_of_lanes(access.dtype, lanes)?;
+            self.code.b.store(Mem::indexed(place.pointer, at, 4, 0), bits);
+            return Ok(());
+        }
+        let part = match rest {
+            Some(_) => Some(self.code.part(place.interval, at)),
+            None => None,
+        };
+        if matches!(access.shape, Shape::Blocks(_)) {
+            return lack("a store in blocks");
+        }
+        let mem = Mem::indexed(place.pointer, at, access.dtype.bytes() as u8, 0);
+        self.code.store_lanes(access.dtype, mem, lanes, part.as_ref())
+    }
+
+    /// An index as a value of a type.
+    fn index(
+        &mut self,
+        dim: &tilewright::dim::Dim,
+        dtype: DType,
+        row: &Row<'_, '_>,
+        at: ValueId,
+    ) -> Result<Lanes, Lack> {
+        let lanes = self.code.b.lanes() as i64;
+        let step = match row.rows.row() {
+            None => Some(0),
+            Some((label, _)) if !dim.mentions(label) => Some(0),
+            Some((label, _)) => {
+                let aligned = self.code.aligned(row.rows);
+                block_step(dim, label, aligned, lanes).map(|(step, _)| step)
             }
-            let a = &mut selector.e.a;
-            a.mov(rsi, access.lo.at())?;
-            a.mov(rdx, place.at())?;
-            a.lea(rdx, qword_ptr(rdx + rsi * 4))?;
-            a.imul_2(rsi, r8)?;
-            a.add(rsi, access.pointer.at())?;
-            a.set_label(&mut head)?;
-            match (loads, bytes) {
-                (true, 2) => {
-                    a.movzx(eax, word_ptr(rsi))?;
-                    a.shl(eax, 16)?;
-                    a.mov(dword_ptr(rdx), eax)?;
-                }
-                (true, _) => {
-                    a.mov(eax, dword_ptr(rsi))?;
-                    a.mov(dword_ptr(rdx), eax)?;
-                }
-                (false, 2) => {
-                    a.mov(eax, dword_ptr(rdx))?;
-                    a.shr(eax, 16)?;
-                    a.mov(word_ptr(rsi), ax)?;
-                }
-                (false, _) => {
-                    a.mov(eax, dword_ptr(rdx))?;
-                    a.mov(dword_ptr(rsi), eax)?;
-                }
+        };
+        let Some(step) = step else { return lack(format!("the number `{dim}` along its label")) };
+        let bound = row.rows.row();
+        if let Some((label, start)) = bound {
+            let value = self.code.b.add(start, at);
+            self.code.bind(label, value);
+        }
+        let first = self.code.dim(dim)?;
+        if bound.is_some() {
+            self.code.unbind(1);
+        }
+        let Ok(step) = i32::try_from(step) else { return lack(format!("the number `{dim}`")) };
+        if Kind::of(dtype)? != Kind::Int {
+            let last = self.code.b.add_imm(first, step.saturating_mul(lanes as i32));
+            self.code.fits(first);
+            self.code.fits(last);
+        }
+        let b = &mut self.code.b;
+        let mut vector = b.broadcast_general(first);
+        if step != 0 {
+            let mut iota = b.iota_i32();
+            if step != 1 {
+                iota = b.mul_i32(iota, Arg::Splat(step as u32));
             }
-            a.add(rsi, r8)?;
-            a.add(rdx, 4)?;
-            a.dec(rcx)?;
-            a.jnz(head)?;
-            a.set_label(&mut done)?;
-            Ok(a.nop()?)
-        })
+            vector = b.add_i32(vector, iota);
+        }
+        Ok(Lanes::Int(vector))
+    }
+
+    /// Where a condition holds.
+    fn condition(&mut self, condition: &Cond, row: &Row<'_, '_>, at: ValueId) -> Result<Mask, Lack> {
+        match row.rows.row() {
+            Some((label, _)) if !narrows(condition, label) => lack(format!("the truth of `{condition}`")),
+            bound => {
+                let zero = self.code.b.imm(0);
+                let mut interval = Interval { lo: zero, hi: row.rows.count() };
+                self.code.narrow(condition, bound, &mut interval)?;
+                Ok(self.code.part(interval, at).mask)
+            }
+        }
     }
 }
 
-/// Element `rbx` of a buffer whose first byte is in `rax`.
-fn element(dtype: DType) -> AsmMemoryOperand {
-    match dtype.bytes() {
-        1 => xmmword_ptr(rax + rbx),
-        2 => ymmword_ptr(rax + rbx * 2),
-        _ => zmmword_ptr(rax + rbx * 4),
+/// Whether a range of a tile depends on the label of another.
+fn depends(tile: &Tile) -> bool {
+    let any = |dim: &tilewright::dim::Dim| tile.ranges.iter().any(|other| dim.mentions(&other.label));
+    tile.ranges.iter().any(|range| any(&range.start) || any(&range.end))
+}
+
+/// The register that holds lanes.
+fn raw(lanes: Lanes) -> ValueId {
+    match lanes {
+        Lanes::Float(value) | Lanes::Int(value) => value,
+        Lanes::Bool(mask) => mask.0,
     }
+}
+
+/// Lanes like those given, in other registers.
+fn typed(like: &[Lanes], registers: &[ValueId]) -> Vec<Lanes> {
+    let one = |(like, register): (&Lanes, &ValueId)| match like {
+        Lanes::Float(_) => Lanes::Float(*register),
+        Lanes::Int(_) => Lanes::Int(*register),
+        Lanes::Bool(_) => Lanes::Bool(Mask(*register)),
+    };
+    like.iter().zip(registers).map(one).collect()
 }

@@ -1,18 +1,19 @@
 //! What selection decides before it writes code: which statements share a loop, and which tiles need scratch.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright::dim::{Dim, Symbol};
 use tilewright::kernel::{Kernel, Statement, Tile, TileId};
 use tilewright::task::BufferId;
 
-use super::emit::Lack;
+use super::code::{Lack, lack};
+use super::index::split;
 
-/// The most statements in one loop: each gives at most one value, and registers hold them.
-const GROUP: usize = 20;
+/// The most statements in one loop.
+const GROUP: usize = 64;
 
 /// The most reductions in one loop.
-pub const REDUCTIONS: usize = 3;
+const REDUCTIONS: usize = 4;
 
 /// A part of a body.
 pub enum Item<'a> {
@@ -20,8 +21,8 @@ pub enum Item<'a> {
     Loop(&'a Symbol, &'a Dim, Vec<Item<'a>>),
     /// Statements over the same index tuples, in one loop.
     Group(Vec<&'a Statement>),
-    /// A load or store whose neighbours along the inner label are not neighbours in memory.
-    Strided(&'a Statement),
+    /// A load of a tile that only products read.
+    Operand(&'a Statement),
     /// A product.
     Product(&'a Statement),
 }
@@ -39,59 +40,100 @@ pub fn space(statement: &Statement) -> Option<TileId> {
     }
 }
 
-/// The axis along which a tile's rows run: the last one whose size is not 1.
-pub fn inner(tile: &Tile) -> Option<usize> {
-    let last = tile.ranges.len().checked_sub(1);
-    tile.ranges.iter().rposition(|range| range.size != 1).or(last)
-}
-
-/// The axis of a buffer along which an index moves with the inner label, by one element of that axis at a time; none
-/// if it stays.
-pub fn moving(tile: &Tile, index: &[Dim]) -> Result<Option<usize>, Lack> {
-    let Some(inner) = inner(tile) else { return Ok(None) };
-    let label = &tile.ranges[inner].label;
-    let mut found = None;
-    for (axis, dim) in index.iter().enumerate().filter(|(_, dim)| dim.mentions(label)) {
-        let form = dim.affine(std::slice::from_ref(label));
-        let step = form.and_then(|form| form.coefficients.first()?.as_constant());
-        if step != Some(1) || found.is_some() {
-            return Err(Lack(format!("the index `{dim}` along `{label}`")));
-        }
-        found = Some(axis);
-    }
-    Ok(found)
-}
-
-/// Whether neighbours along the inner label are neither neighbours nor one element in memory.
-fn strided(kernel: &Kernel, statement: &Statement) -> Result<bool, Lack> {
-    let (Statement::Load { tile, index, .. } | Statement::Store { tile, index, .. }) = statement else {
-        return Ok(false);
-    };
-    let tile = &kernel.tiles[tile.0 as usize];
-    let whole = inner(tile).is_some_and(|inner| tile.ranges[inner].size != 1);
-    Ok(whole && moving(tile, index)?.is_some_and(|axis| axis + 1 != index.len()))
-}
-
 /// The parts of a body, in order.
-pub fn items<'a>(kernel: &'a Kernel, statements: &'a [Statement]) -> Result<Vec<Item<'a>>, Lack> {
+///
+/// # Errors
+/// A statement that no part has.
+pub fn items<'a>(
+    kernel: &'a Kernel,
+    statements: impl IntoIterator<Item = &'a Statement>,
+    factors: &BTreeMap<TileId, usize>,
+) -> Result<Vec<Item<'a>>, Lack> {
     let mut items = Vec::new();
     for statement in statements {
         match statement {
             Statement::Loop { coordinate, extent, body } => {
-                items.push(Item::Loop(coordinate, extent, self::items(kernel, body)?));
+                items.push(Item::Loop(coordinate, extent, self::items(kernel, body, factors)?));
+            }
+            Statement::Load { tile, .. } if factors.contains_key(tile) => {
+                items.push(Item::Operand(statement))
             }
             // Whatever gives a token has completed when the next statement runs.
             Statement::Await { .. } => {}
             Statement::Mma { .. } | Statement::Contract { .. } => items.push(Item::Product(statement)),
-            _ if strided(kernel, statement)? => items.push(Item::Strided(statement)),
             _ if space(statement).is_some() => match items.last_mut() {
                 Some(Item::Group(group)) if joins(kernel, group, statement) => group.push(statement),
                 _ => items.push(Item::Group(vec![statement])),
             },
-            other => return Err(Lack(format!("the statement `{}`", name(other)))),
+            other => return lack(format!("the statement `{}`", name(other))),
         }
     }
     Ok(items)
+}
+
+/// The tiles that are loaded by one statement and read by products only, each with the axis along which its elements are
+/// neighbours in memory.
+pub fn factors<'a>(
+    kernel: &Kernel,
+    statements: impl IntoIterator<Item = &'a Statement>,
+) -> BTreeMap<TileId, usize> {
+    let (mut loaded, mut other) = (BTreeMap::new(), BTreeSet::new());
+    look(kernel, &mut statements.into_iter(), &mut loaded, &mut other);
+    loaded
+        .into_iter()
+        .filter(|(id, _)| !other.contains(id))
+        .filter_map(|(id, axis)| Some((id, axis?)))
+        .collect()
+}
+
+/// Collects what is loaded, and what is read or written in any other way than by a product's factor.
+fn look(
+    kernel: &Kernel,
+    statements: &mut dyn Iterator<Item = &Statement>,
+    loaded: &mut BTreeMap<TileId, Option<usize>>,
+    other: &mut BTreeSet<TileId>,
+) {
+    for statement in statements {
+        let names = tables(kernel, statement);
+        let named = kernel.tiles.iter().enumerate().filter(|(_, tile)| names.contains(&tile.name));
+        other.extend(named.map(|(id, _)| TileId(id as u32)));
+        match statement {
+            Statement::Loop { body, .. } => look(kernel, &mut body.iter(), loaded, other),
+            Statement::Load { tile, index, .. } => {
+                if loaded.insert(*tile, neighbours(&kernel.tiles[tile.0 as usize], index)).is_some() {
+                    other.insert(*tile);
+                }
+            }
+            Statement::Mma { c, mask, .. } => other.extend(mask.tiles.iter().chain([c])),
+            Statement::Contract { sum, mask, .. } => other.extend(mask.tiles.iter().chain([sum])),
+            statement => other.extend(statement.reads().into_iter().chain(statement.writes())),
+        }
+    }
+}
+
+/// The axis of a tile along which neighbours are neighbours in memory, if there is one.
+fn neighbours(tile: &Tile, index: &[Dim]) -> Option<usize> {
+    let (last, before) = index.split_last()?;
+    let moves = |axis: &usize| {
+        let label = &tile.ranges[*axis].label;
+        tile.ranges[*axis].size != 1
+            && split(last, label).is_some_and(|(_, step)| step == 1)
+            && !before.iter().any(|dim| dim.mentions(label))
+    };
+    (0..tile.ranges.len()).rev().find(moves)
+}
+
+/// The names of tables that a statement's own index expressions read, its tiles' ranges among them.
+fn tables(kernel: &Kernel, statement: &Statement) -> BTreeSet<Symbol> {
+    let mut names = BTreeSet::new();
+    statement.visit_dims(&mut |dim| names.extend(dim.tables()));
+    for id in statement.reads().into_iter().chain(statement.writes()) {
+        for range in &kernel.tiles[id.0 as usize].ranges {
+            names.extend(range.start.tables());
+            names.extend(range.end.tables());
+        }
+    }
+    names
 }
 
 /// Whether a statement may run in the loop of the statements before it: vector by vector, all of them give what they
@@ -119,6 +161,20 @@ fn joins(kernel: &Kernel, group: &[&Statement], statement: &Statement) -> bool {
             return false;
         }
     }
+    // A tile that is written twice, or written after it was read: its lanes are one value in the loop.
+    let written = |tile: &TileId| group.iter().any(|s| s.writes().contains(tile) || s.reads().contains(tile));
+    if !reduces(&statement) && statement.writes().iter().any(written) {
+        return false;
+    }
+    // A table that the loop writes.
+    let names = tables(kernel, statement);
+    let writes_table = group.iter().any(|s| match s {
+        Statement::Store { .. } if !names.is_empty() => true,
+        s => s.writes().iter().any(|id| names.contains(&kernel.tiles[id.0 as usize].name)),
+    });
+    if writes_table {
+        return false;
+    }
     let access = |statement: &Statement| -> Option<(BufferId, bool, Vec<Dim>)> {
         match statement {
             Statement::Load { buffer, index, .. } => Some((*buffer, false, index.clone())),
@@ -127,24 +183,38 @@ fn joins(kernel: &Kernel, group: &[&Statement], statement: &Statement) -> bool {
         }
     };
     let Some((buffer, stores, index)) = access(statement) else { return true };
-    group
-        .iter()
-        .filter_map(|other| access(other))
-        .all(|(other, stored, at)| buffer != other || (!stored && (!stores || at == index)))
+    let others = group.iter().filter_map(|other| access(other));
+    others.into_iter().all(|(other, stored, at)| {
+        let alone = !stores && !stored || other != buffer;
+        // A load and then a store of the same elements: each is read before it is written.
+        alone || (!stored && stores && at == index)
+    })
 }
 
-/// The tiles that are read where they are not in a register.
-pub fn kept(items: &[Item<'_>], kept: &mut BTreeSet<TileId>) {
+/// The tiles that need scratch: those that something outside the loop that writes them reads.
+pub fn kept(kernel: &Kernel, items: &[Item<'_>], kept: &mut BTreeSet<TileId>) {
+    let by_name = |statement: &Statement| {
+        let names = tables(kernel, statement);
+        let tiles = kernel.tiles.iter().enumerate().filter(|(_, tile)| names.contains(&tile.name));
+        tiles.map(|(id, _)| TileId(id as u32)).collect::<Vec<_>>()
+    };
     for item in items {
         match item {
-            Item::Loop(_, _, body) => self::kept(body, kept),
-            Item::Strided(statement) | Item::Product(statement) => {
+            Item::Loop(_, extent, body) => {
+                let names = extent.tables();
+                let tiles = kernel.tiles.iter().enumerate().filter(|(_, tile)| names.contains(&tile.name));
+                kept.extend(tiles.map(|(id, _)| TileId(id as u32)));
+                self::kept(kernel, body, kept);
+            }
+            Item::Operand(statement) | Item::Product(statement) => {
+                kept.extend(by_name(statement));
                 kept.extend(statement.reads());
                 kept.extend(statement.writes());
             }
             Item::Group(group) => {
                 let mut here = BTreeSet::new();
                 for statement in group {
+                    kept.extend(by_name(statement));
                     kept.extend(statement.reads().into_iter().filter(|tile| !here.contains(tile)));
                     match statement {
                         Statement::Reduce { state, .. } => kept.extend(state.iter().copied()),

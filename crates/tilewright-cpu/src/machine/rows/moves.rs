@@ -80,6 +80,21 @@ fn shuffle(step: &mut Step<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
+/// In each 16 bytes, elements of the lower or upper half of both operands, in turn.
+fn interleave(step: &mut Step<'_>, bytes: usize, upper: bool) -> Result<(), Fault> {
+    let sources = [step.vector(0)?, step.vector(1)?];
+    let mut out = [0; 64];
+    for part in (0..step.width.bytes()).step_by(16) {
+        for i in 0..16 / bytes {
+            let from = part + 8 * usize::from(upper) + i / 2 * bytes;
+            let to = part + i * bytes;
+            out[to..to + bytes].copy_from_slice(&sources[i % 2][from..from + bytes]);
+        }
+    }
+    step.give(out);
+    Ok(())
+}
+
 fn permute_quads(step: &mut Step<'_>) -> Result<(), Fault> {
     let (a, how) = (step.vector(0)?, step.imm(1)?);
     let mut out = [0; 64];
@@ -220,6 +235,34 @@ rows! {
         [VEX_Vpshufd_xmm_xmmm128_imm8, VEX_Vpshufd_ymm_ymmm256_imm8],
         [EVEX_Vpshufd_xmm_k1z_xmmm128b32_imm8, EVEX_Vpshufd_ymm_k1z_ymmm256b32_imm8, EVEX_Vpshufd_zmm_k1z_zmmm512b32_imm8],
         Whole(shuffle),
+    ).masks(0).whole();
+    VUNPCKLPS = Row::lanes(
+        "vunpcklps",
+        &[Def(Vector, Full), Use(Vector, Full), Either(Vector, Full)],
+        [VEX_Vunpcklps_xmm_xmm_xmmm128, VEX_Vunpcklps_ymm_ymm_ymmm256],
+        [EVEX_Vunpcklps_xmm_k1z_xmm_xmmm128b32, EVEX_Vunpcklps_ymm_k1z_ymm_ymmm256b32, EVEX_Vunpcklps_zmm_k1z_zmm_zmmm512b32],
+        Whole(|s| interleave(s, 4, false)),
+    ).masks(0).whole();
+    VUNPCKHPS = Row::lanes(
+        "vunpckhps",
+        &[Def(Vector, Full), Use(Vector, Full), Either(Vector, Full)],
+        [VEX_Vunpckhps_xmm_xmm_xmmm128, VEX_Vunpckhps_ymm_ymm_ymmm256],
+        [EVEX_Vunpckhps_xmm_k1z_xmm_xmmm128b32, EVEX_Vunpckhps_ymm_k1z_ymm_ymmm256b32, EVEX_Vunpckhps_zmm_k1z_zmm_zmmm512b32],
+        Whole(|s| interleave(s, 4, true)),
+    ).masks(0).whole();
+    VUNPCKLPD = Row::lanes(
+        "vunpcklpd",
+        &[Def(Vector, Full), Use(Vector, Full), Either(Vector, Full)],
+        [VEX_Vunpcklpd_xmm_xmm_xmmm128, VEX_Vunpcklpd_ymm_ymm_ymmm256],
+        [EVEX_Vunpcklpd_xmm_k1z_xmm_xmmm128b64, EVEX_Vunpcklpd_ymm_k1z_ymm_ymmm256b64, EVEX_Vunpcklpd_zmm_k1z_zmm_zmmm512b64],
+        Whole(|s| interleave(s, 8, false)),
+    ).masks(0).whole();
+    VUNPCKHPD = Row::lanes(
+        "vunpckhpd",
+        &[Def(Vector, Full), Use(Vector, Full), Either(Vector, Full)],
+        [VEX_Vunpckhpd_xmm_xmm_xmmm128, VEX_Vunpckhpd_ymm_ymm_ymmm256],
+        [EVEX_Vunpckhpd_xmm_k1z_xmm_xmmm128b64, EVEX_Vunpckhpd_ymm_k1z_ymm_ymmm256b64, EVEX_Vunpckhpd_zmm_k1z_zmm_zmmm512b64],
+        Whole(|s| interleave(s, 8, true)),
     ).masks(0).whole();
     VPERMQ = Row::lanes(
         "vpermq",
