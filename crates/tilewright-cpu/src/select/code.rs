@@ -74,7 +74,6 @@ pub struct If {
 
 impl<'a> Code<'a> {
     /// A function up to its body; the coordinates are bound.
-    #[expect(clippy::too_many_arguments, reason = "what names mean, and where things are")]
     pub fn new(
         name: &str,
         level: Level,
@@ -95,20 +94,7 @@ impl<'a> Code<'a> {
         let coordinate = |(k, name): (usize, &Symbol)| (name.clone(), b.load64(Mem::at(at, 8 * k as i32)));
         let bound = coordinates.iter().enumerate().map(coordinate).collect();
         let (known, depth) = (Vec::new(), 0);
-        Code {
-            b,
-            buffers,
-            kernel,
-            places,
-            scratch,
-            names,
-            symbols,
-            starts,
-            extents,
-            bound,
-            known,
-            depth,
-        }
+        Code { b, buffers, kernel, places, scratch, names, symbols, starts, extents, bound, known, depth }
     }
 
     /// What a name means from here on.
