@@ -13,6 +13,7 @@ use tilewright::task::BufferKind;
 use tilewright::tensor::eval::{Bindings, Numerics, eval};
 use tilewright::tensor::{ParamKind, Program};
 use tilewright::{Arguments, Control, Executable, Options, Target, compile};
+use tilewright_cpu::machine::Level;
 use tilewright_cpu::{Native, Portable};
 
 /// What runs a program.
@@ -74,6 +75,49 @@ impl FromStr for Runtime {
     }
 }
 
+/// What runs compiled programs, and how many workers that is: `threads`, or as many as there are processors; none where
+/// nothing is compiled. Machine code is for `level` at most, or for what the environment says.
+///
+/// # Errors
+/// [`Error::Unsupported`] if this machine has no machine code; [`Error::Input`] if the environment names no level.
+pub fn compiled(
+    runtime: Runtime,
+    threads: Option<usize>,
+    level: Option<Level>,
+) -> Result<Option<(Arc<dyn tilewright::runtime::Runtime>, usize)>, Error> {
+    Ok(match runtime {
+        Runtime::Portable => {
+            let portable = threads.map_or_else(Portable::detect, Portable::new);
+            let workers = portable.workers();
+            Some((Arc::new(portable), workers))
+        }
+        Runtime::Native => {
+            let native = threads.map_or_else(Native::detect, Native::new);
+            let mut native = native.ok_or_else(|| Error::Unsupported {
+                place: "native".into(),
+                what: "a processor without AVX2, FMA, F16C, BMI1 and BMI2".into(),
+                instead: "the runtime `portable` runs everywhere".into(),
+            })?;
+            if let Some(level) = level.map_or_else(level_of_environment, |level| Ok(Some(level)))? {
+                native = native.at_most(level);
+            }
+            let workers = native.workers();
+            Some((Arc::new(native), workers))
+        }
+        Runtime::Interpreter => Some((Arc::new(Interpreter), 1)),
+        Runtime::Eval => None,
+    })
+}
+
+/// The variable that names the highest level of machine code.
+pub const LEVEL: &str = "TILEWRIGHT_LEVEL";
+
+fn level_of_environment() -> Result<Option<Level>, Error> {
+    let Ok(name) = std::env::var(LEVEL) else { return Ok(None) };
+    let level = name.parse::<Level>();
+    level.map(Some).map_err(|error| Error::Input { subject: LEVEL.into(), message: error.to_string() })
+}
+
 /// A program that is ready to run at any size.
 pub struct Engine {
     program: Program,
@@ -87,10 +131,10 @@ impl Engine {
     /// # Errors
     /// As `tilewright::compile`.
     pub fn new(program: &Program, runtime: Runtime, threads: Option<usize>) -> Result<Engine, Error> {
-        Engine::with(program, runtime, threads, false)
+        Engine::with(program, runtime, threads, None, false)
     }
 
-    /// [`Engine::new`], with or without fusion.
+    /// [`Engine::new`], with machine code for `level` at most, and with or without fusion.
     ///
     /// # Errors
     /// As `tilewright::compile`.
@@ -98,28 +142,12 @@ impl Engine {
         program: &Program,
         runtime: Runtime,
         threads: Option<usize>,
+        level: Option<Level>,
         fuse: bool,
     ) -> Result<Engine, Error> {
-        let (options, workers) = match runtime {
-            Runtime::Portable => {
-                let portable = threads.map_or_else(Portable::detect, Portable::new);
-                let workers = portable.workers();
-                (Some(Options { runtime: Arc::new(portable), fuse, ..Options::default() }), workers)
-            }
-            Runtime::Native => {
-                let native = threads.map_or_else(Native::detect, Native::new);
-                let native = native.ok_or_else(|| Error::Unsupported {
-                    place: "native".into(),
-                    what: "a processor without AVX2, FMA, F16C, BMI1 and BMI2".into(),
-                    instead: "the runtime `portable` runs everywhere".into(),
-                })?;
-                let workers = native.workers();
-                (Some(Options { runtime: Arc::new(native), ..Options::default() }), workers)
-            }
-            Runtime::Interpreter => {
-                (Some(Options { runtime: Arc::new(Interpreter), fuse, ..Options::default() }), 1)
-            }
-            Runtime::Eval => (None, 1),
+        let (options, workers) = match compiled(runtime, threads, level)? {
+            Some((runtime, workers)) => (Some(Options { runtime, fuse, ..Options::default() }), workers),
+            None => (None, 1),
         };
         let executable =
             options.map(|options| compile(program, &Target::portable(), &options)).transpose()?;

@@ -44,7 +44,7 @@ fn check(program: &Program, seed: u64, counts: &mut Counts) -> Result<(), String
         Err(failure) => return Err(failure.to_string()),
     };
     // The engine computes from weights alone once, ahead: its programs are other ones.
-    let engine = match Engine::with(program, Runtime::Portable, Some(2), fuse) {
+    let engine = match Engine::with(program, Runtime::Portable, Some(2), None, fuse) {
         Ok(engine) => engine,
         Err(error @ Error::Unsupported { .. }) => {
             *counts.unsupported.entry(kind(&error.to_string())).or_default() += 1;

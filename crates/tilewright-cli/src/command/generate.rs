@@ -5,13 +5,11 @@ mod sample;
 
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::{Value, json};
 use tilewright::{Control, Options};
-use tilewright_cpu::Portable;
 use tilewright_models::chat::{ChatTemplate, Message, Request};
 use tilewright_models::family;
 use tilewright_models::gguf::Gguf;
@@ -47,6 +45,8 @@ pub struct Generate {
     /// How many workers run the model [default: the processors that the process may use]
     #[arg(long)]
     threads: Option<usize>,
+    #[command(flatten)]
+    runtime: super::given::RuntimeChoice,
 }
 
 /// What one turn took and gave.
@@ -79,13 +79,11 @@ pub fn generate(
     let tokenizer = Tokenizer::from_gguf(&gguf).map_err(model_failure)?;
     let template = ChatTemplate::from_gguf(&gguf, &tokenizer).map_err(model_failure)?;
     let map = start.elapsed();
-    let portable = match arguments.threads {
-        Some(0) => return Err(Failure::usage("--threads 0: at least 1 is needed")),
-        Some(threads) => Portable::new(threads),
-        None => Portable::detect(),
-    };
-    let threads = portable.workers();
-    let options = Options { runtime: Arc::new(portable), ..Options::default() };
+    if arguments.threads == Some(0) {
+        return Err(Failure::usage("--threads 0: at least 1 is needed"));
+    }
+    let (runtime, threads) = arguments.runtime.compiled(arguments.threads)?;
+    let options = Options { runtime, ..Options::default() };
     let loading = Instant::now();
     let model =
         LanguageModel::load(&gguf, family::Options::default(), &options).map_err(|error| match error {

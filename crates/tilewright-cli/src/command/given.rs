@@ -1,7 +1,7 @@
 //! What `run` and `verify` have in common: a program, its sizes, its inputs, and what runs it.
 
 use super::{Failure, show};
-use crate::engine::{Engine, Runtime};
+use crate::engine::{self, Engine, Runtime};
 use crate::inputs::{Fill, Inputs, SEED};
 use crate::npy;
 use crate::sizes::{self, Size, parse_size};
@@ -9,11 +9,13 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use tilewright::Control;
 use tilewright::dim::Symbol;
 use tilewright::host::HostTensor;
 use tilewright::tensor::storage::Storage;
 use tilewright::tensor::{DType, ParamKind, Program};
+use tilewright_cpu::machine::Level;
 
 /// The arguments that `run` and `verify` share.
 #[derive(Debug, Args)]
@@ -29,9 +31,8 @@ pub struct Given {
     /// The seed of random inputs for which none is given
     #[arg(long, default_value_t = SEED)]
     pub seed: u64,
-    /// What runs the program (`tilewright list runtimes`)
-    #[arg(long, default_value = Runtime::Portable.name(), value_parser = runtime_parser())]
-    pub runtime: Runtime,
+    #[command(flatten)]
+    pub runtime: RuntimeChoice,
     /// How many workers [default: one for each processor, affinity and cgroup quota counted]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
@@ -47,6 +48,30 @@ pub enum Source {
     File(PathBuf),
     /// Made here, from this seed or the command's.
     Fill(fn(u64) -> Fill, Option<u64>),
+}
+
+/// What runs programs.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct RuntimeChoice {
+    /// What runs the program (`tilewright list runtimes`)
+    #[arg(long, default_value = Runtime::Portable.name(), value_parser = runtime_parser())]
+    pub runtime: Runtime,
+    /// The highest level of machine code: avx2, avx512, avx512dot or amx [default: what the processor has, or
+    /// TILEWRIGHT_LEVEL]
+    #[arg(long)]
+    pub level: Option<Level>,
+}
+
+impl RuntimeChoice {
+    /// What runs compiled programs, and how many workers that is.
+    pub fn compiled(
+        &self,
+        threads: Option<usize>,
+    ) -> Result<(Arc<dyn tilewright::runtime::Runtime>, usize), Failure> {
+        let compiled = engine::compiled(self.runtime, threads, self.level)?;
+        compiled
+            .ok_or_else(|| Failure::usage(format!("--runtime {}: nothing is compiled there", self.runtime)))
+    }
 }
 
 fn runtime_parser() -> impl TypedValueParser<Value = Runtime> {
@@ -65,7 +90,13 @@ pub struct Bound {
 impl Given {
     /// The runtime with the program loaded.
     pub fn engine(&self, program: &Program) -> Result<Engine, Failure> {
-        Ok(Engine::new(program, self.runtime, self.threads.map(usize::from))?)
+        Ok(Engine::with(
+            program,
+            self.runtime.runtime,
+            self.threads.map(usize::from),
+            self.runtime.level,
+            false,
+        )?)
     }
 
     /// How a run is steered. Without a limit on memory, the limit is what the machine has left.

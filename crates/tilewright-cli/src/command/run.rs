@@ -64,7 +64,7 @@ pub fn run(arguments: &Run) -> Result<Report, Failure> {
     };
 
     let main = program.main();
-    let mut text = format!("{} on {}, {}\n", main.name, given.runtime, workers(engine.workers()));
+    let mut text = format!("{} on {}, {}\n", main.name, given.runtime.runtime, workers(engine.workers()));
     let mut parameters = Vec::new();
     let mut rows = Vec::new();
     for (param, tensor) in main.params.iter().zip(&tensors) {
@@ -90,13 +90,13 @@ pub fn run(arguments: &Run) -> Result<Report, Failure> {
         }));
     }
     let mut times = vec![("parse", parsed)];
-    if given.runtime != Runtime::Eval {
+    if given.runtime.runtime != Runtime::Eval {
         times.extend([("compile", compiled), ("prepare", phases.prepare), ("plan", phases.plan)]);
     }
     times.push(("run", phases.run));
     let shown: Vec<String> =
         times.iter().map(|(name, time)| format!("{name} {}", show::time(*time))).collect();
-    if given.runtime != Runtime::Eval {
+    if given.runtime.runtime != Runtime::Eval {
         let _ = writeln!(text, "tasks  {}", phases.tasks);
     }
     let _ = writeln!(text, "times  {}", shown.join(", "));
@@ -105,7 +105,7 @@ pub fn run(arguments: &Run) -> Result<Report, Failure> {
         times.iter().map(|(name, time)| (name.to_string(), show::json_time(*time))).collect();
     let json = json!({
         "program": main.name.as_str(),
-        "runtime": given.runtime.name(),
+        "runtime": given.runtime.runtime.name(),
         "workers": engine.workers(),
         "sizes": sizes_json(&bound.sizes),
         "parameters": parameters,

@@ -329,7 +329,7 @@ fn report(
     let _ = writeln!(
         text,
         "{name} on {}, {}: one compile ({}), {compared} combination{} of sizes ({})",
-        given.runtime,
+        given.runtime.runtime,
         workers(engine.workers()),
         show::time(compiled),
         if compared == 1 { "" } else { "s" },
@@ -398,7 +398,7 @@ fn report(
     }
     let json = json!({
         "program": name.as_str(),
-        "runtime": given.runtime.name(),
+        "runtime": given.runtime.runtime.name(),
         "workers": engine.workers(),
         "good": status == Status::Good,
         "compared": compared,
