@@ -48,9 +48,7 @@ impl Runtime {
     pub fn doc(self) -> &'static str {
         match self {
             Runtime::Portable => "compiled; plain Rust on all cores that the process may use",
-            Runtime::Native => {
-                "compiled; machine code (AVX2 or AVX-512) for the families that it covers, plain Rust for the others"
-            }
+            Runtime::Native => "compiled; machine code (AVX2, AVX-512) where there is some, else plain Rust",
             Runtime::Interpreter => {
                 "compiled; kernels evaluated one task after another, in the program's own types"
             }
@@ -75,6 +73,9 @@ impl FromStr for Runtime {
     }
 }
 
+/// What runs compiled programs, and with how many workers.
+pub type Workers = (Arc<dyn tilewright::runtime::Runtime>, usize);
+
 /// What runs compiled programs, and how many workers that is: `threads`, or as many as there are processors; none where
 /// nothing is compiled. Machine code is for `level` at most, or for what the environment says.
 ///
@@ -84,7 +85,7 @@ pub fn compiled(
     runtime: Runtime,
     threads: Option<usize>,
     level: Option<Level>,
-) -> Result<Option<(Arc<dyn tilewright::runtime::Runtime>, usize)>, Error> {
+) -> Result<Option<Workers>, Error> {
     Ok(match runtime {
         Runtime::Portable => {
             let portable = threads.map_or_else(Portable::detect, Portable::new);

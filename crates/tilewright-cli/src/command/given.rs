@@ -9,7 +9,6 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use tilewright::Control;
 use tilewright::dim::Symbol;
 use tilewright::host::HostTensor;
@@ -64,10 +63,7 @@ pub struct RuntimeChoice {
 
 impl RuntimeChoice {
     /// What runs compiled programs, and how many workers that is.
-    pub fn compiled(
-        &self,
-        threads: Option<usize>,
-    ) -> Result<(Arc<dyn tilewright::runtime::Runtime>, usize), Failure> {
+    pub fn compiled(&self, threads: Option<usize>) -> Result<engine::Workers, Failure> {
         let compiled = engine::compiled(self.runtime, threads, self.level)?;
         compiled
             .ok_or_else(|| Failure::usage(format!("--runtime {}: nothing is compiled there", self.runtime)))
