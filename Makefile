@@ -1,6 +1,6 @@
 # make demo         sets everything up and does the main job
 # make test         everything that must pass, in under 15 minutes on two cores
-# make test-models  a whole language model against its reference, which takes minutes; brings the model's file
+# make test-models  whole language models against their references, which takes minutes; brings their files
 # make fuzz         long generated tests
 # make model        the protocol of the workers, by a model checker
 .PHONY: demo test test-models fuzz model lint setup python doc
@@ -30,8 +30,11 @@ test: lint
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps -q
 
 test-models: setup python
-	TILEWRIGHT_SMOLLM2=$$(bash scripts/fetch_smollm2.sh) \
-	  $(CARGO) test --release -p tilewright-models --test reference -- --include-ignored --nocapture --test-threads=1
+	smollm2=$$(bash scripts/fetch_model.sh smollm2) && gemma3=$$(bash scripts/fetch_model.sh gemma3) && \
+	  experts=$$(dirname "$$smollm2")/smollm2-experts.gguf && \
+	  $(CARGO) run --release -q -p tilewright-models --example experts -- "$$smollm2" "$$experts" && \
+	  TILEWRIGHT_SMOLLM2=$$smollm2 TILEWRIGHT_GEMMA3=$$gemma3 TILEWRIGHT_EXPERTS=$$experts \
+	  $(CARGO) test --release -p tilewright-models --test reference --test real -- --include-ignored --nocapture --test-threads=1
 
 fuzz: setup
 	TILEWRIGHT_GGUF_FILES=1000000 $(CARGO) test --release -p tilewright-models --test gguf_fuzz -- --nocapture

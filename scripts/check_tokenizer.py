@@ -4,7 +4,7 @@
     pip install tokenizers sentencepiece protobuf gguf numpy
     scripts/check_tokenizer.py [--smollm2 FILE] [--spm FILE ...]
 
-Byte-level BPE: vocabulary and merges of SmolLM2 (fetched by `fetch_smollm2.sh` unless given), once with each pre-tokenizer.
+Byte-level BPE: vocabulary and merges of SmolLM2 (fetched by `fetch_model.sh` unless given), once with each pre-tokenizer.
 SentencePiece: two models trained here on the repository's own text, with and without a space at the front, and each GGUF
 file given by `--spm`. The corpus holds every Unicode scalar value, odd texts, random mixtures and the repository's files.
 Exits with 1 at a difference and shows the first ones.
@@ -231,7 +231,7 @@ def main():
         EXAMPLE = ["cargo", "run", "-q", "--release", "-p", "tilewright-models", "--example", "tokenize", "--"]
     smollm2 = args.smollm2
     if not smollm2:
-        fetch = subprocess.run([ROOT / "scripts/fetch_smollm2.sh"], stdout=subprocess.PIPE, text=True, check=True)
+        fetch = subprocess.run([ROOT / "scripts/fetch_model.sh", "smollm2"], stdout=subprocess.PIPE, text=True, check=True)
         smollm2 = fetch.stdout.strip()
     texts = list(corpus(args.seed))
     with tempfile.TemporaryDirectory() as name:

@@ -1,7 +1,7 @@
 //! SmolLM2-135M-Instruct against its reference, which was computed in float64 from the same file
 //! (`tests/data/smollm2.json`; values to 9 digits). The allowances are ten times what float32 was seen to differ.
 //!
-//! Without the file (`scripts/fetch_smollm2.sh`) the tests pass and say so. The whole reference is `make test-models`.
+//! Without the file (`scripts/fetch_model.sh smollm2`) the tests pass and say so. The whole reference is `make test-models`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn file() -> Option<PathBuf> {
     let cached = cache.map(|dir| dir.join("SmolLM2-135M-Instruct.Q4_1.gguf"));
     let found = var("TILEWRIGHT_SMOLLM2").or(cached).filter(|path| path.exists());
     if found.is_none() {
-        println!("skipped: no file; run scripts/fetch_smollm2.sh");
+        println!("skipped: no file; run scripts/fetch_model.sh smollm2");
     }
     found
 }

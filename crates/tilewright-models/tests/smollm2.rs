@@ -1,6 +1,6 @@
 //! SmolLM2-135M-Instruct from its file to the tokens of a conversation and back.
 //!
-//! The file is that of `TILEWRIGHT_SMOLLM2`, or the one that `scripts/fetch_smollm2.sh` brings; without it the test passes
+//! The file is that of `TILEWRIGHT_SMOLLM2`, or the one that `scripts/fetch_model.sh smollm2` brings; without it the test passes
 //! and says so. The expected tokens are those of the Python package `tokenizers`.
 
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ fn file() -> Option<PathBuf> {
 #[test]
 fn from_a_conversation_to_tokens() {
     let Some(path) = file() else {
-        println!("skipped: no file; run scripts/fetch_smollm2.sh");
+        println!("skipped: no file; run scripts/fetch_model.sh smollm2");
         return;
     };
     let gguf = Gguf::open(&path).expect("a right file");

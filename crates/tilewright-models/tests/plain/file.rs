@@ -1,7 +1,7 @@
 //! GGUF files of models with seeded weights, in several formats. Every weight is an integer in -127..=127 times a power
 //! of two, which all of these formats hold exactly.
 
-use super::plain::{EPSILON, Spec, Weights};
+use super::plain::{Spec, Weights, blocks};
 use tilewright_models::gguf::Format;
 use tilewright_models::gguf::write::Writer;
 
@@ -71,7 +71,7 @@ impl File {
         for (name, size) in sizes {
             writer.key(&key(name), size as u32);
         }
-        writer.key(&key("attention.layer_norm_rms_epsilon"), EPSILON as f32);
+        writer.key(&key("attention.layer_norm_rms_epsilon"), spec.epsilon as f32);
         writer.key(&key("rope.freq_base"), spec.base as f32);
         if let Some(gemma) = &spec.gemma {
             writer.key(&key("attention.sliding_window"), gemma.window as u32);
@@ -155,14 +155,19 @@ impl File {
         self.tensor(name, "F32", &[size], -9, 1.0);
     }
 
-    fn tensor(&mut self, name: &str, kind: &str, shape: &[usize], exponent: i32, offset: f64) {
+    fn tensor(&mut self, name: &str, kind: &str, shape: &[usize], exponent: i32, offset: f32) {
         let count = shape.iter().product();
         let integers: Vec<i64> = (0..count).map(|_| self.random.small()).collect();
-        let values = integers.iter().map(|n| *n as f64 * 2f64.powi(exponent) + offset);
-        let values: Vec<f64> = values.collect();
         let bytes = match offset {
             0.0 => bytes(kind, &integers, exponent),
-            _ => values.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect(),
+            _ => {
+                let value = |n: &i64| *n as f32 * 2f32.powi(exponent) + offset;
+                integers.iter().flat_map(|n| value(n).to_le_bytes()).collect()
+            }
+        };
+        let values = match kind {
+            "BF16" => integers.iter().map(|n| *n as f64 * 2f64.powi(exponent)).collect(),
+            _ => blocks::numbers(kind, &bytes),
         };
         let extents: Vec<u64> = shape.iter().rev().map(|&n| n as u64).collect();
         self.writer.tensor(name, format(kind), &extents, bytes);

@@ -1,6 +1,8 @@
 //! Language models as their definitions say, in `f64`: whole sequences, no cache, one loop for each sum. Nothing here is
 //! shared with the programs that it checks. Weights are by their name in a GGUF file.
 
+pub mod blocks;
+
 use std::collections::BTreeMap;
 
 /// What a model is made of.
@@ -15,6 +17,8 @@ pub struct Spec {
     pub ffn: usize,
     pub vocabulary: usize,
     pub base: f64,
+    /// What is added to a mean square.
+    pub epsilon: f64,
     /// Pairs are `i` and `i + head / 2`, not neighbours.
     pub halves: bool,
     pub biases: bool,
@@ -42,9 +46,6 @@ pub struct Gemma {
     pub logit_cap: Option<f64>,
 }
 
-/// The constant that is added to a mean square.
-pub const EPSILON: f64 = 9.765_625e-6;
-
 pub type Weights = BTreeMap<String, Vec<f64>>;
 
 /// `w x`, where `w` has one row for each result.
@@ -52,9 +53,9 @@ fn times(w: &[f64], x: &[f64]) -> Vec<f64> {
     w.chunks_exact(x.len()).map(|row| row.iter().zip(x).map(|(a, b)| a * b).sum()).collect()
 }
 
-fn norm(x: &[f64], weight: &[f64]) -> Vec<f64> {
+fn norm(x: &[f64], weight: &[f64], epsilon: f64) -> Vec<f64> {
     let mean = x.iter().map(|x| x * x).sum::<f64>() / x.len() as f64;
-    x.iter().zip(weight).map(|(x, w)| x / (mean + EPSILON).sqrt() * w).collect()
+    x.iter().zip(weight).map(|(x, w)| x / (mean + epsilon).sqrt() * w).collect()
 }
 
 fn add(a: &[f64], b: &[f64]) -> Vec<f64> {
@@ -77,8 +78,8 @@ fn sigmoid(x: f64) -> f64 {
 }
 
 impl Spec {
-    /// The logits after each token of a sequence.
-    pub fn logits(&self, weights: &Weights, ids: &[u32]) -> Vec<Vec<f64>> {
+    /// The logits after each of the last `steps` tokens of a sequence.
+    pub fn logits(&self, weights: &Weights, ids: &[u32], steps: usize) -> Vec<Vec<f64>> {
         let w = |name: &str| weights[name].as_slice();
         let row = |id: &u32| w("token_embd.weight")[*id as usize * self.width..][..self.width].to_vec();
         let mut x: Vec<Vec<f64>> = ids.iter().map(row).collect();
@@ -92,8 +93,9 @@ impl Spec {
         let output =
             if weights.contains_key("output.weight") { "output.weight" } else { "token_embd.weight" };
         let cap = self.gemma.as_ref().and_then(|gemma| gemma.logit_cap);
-        x.iter()
-            .map(|x| times(w(output), &norm(x, w("output_norm.weight"))))
+        x[ids.len() - steps..]
+            .iter()
+            .map(|x| times(w(output), &norm(x, w("output_norm.weight"), self.epsilon)))
             .map(|logits| logits.into_iter().map(|logit| capped(logit, cap)).collect())
             .collect()
     }
@@ -102,7 +104,7 @@ impl Spec {
         let w = |name: &str| weights[&format!("blk.{layer}.{name}")].as_slice();
         let linear = |name: &str, x: &[f64]| {
             let y = times(w(&format!("{name}.weight")), x);
-            let bias = weights.get(&format!("blk.{layer}.{name}.bias"));
+            let bias = weights.get(&format!("blk.{layer}.{name}.bias")).filter(|_| self.biases);
             bias.map_or(y.clone(), |bias| add(&y, bias))
         };
         let heads = |x: &[f64]| -> Vec<Vec<f64>> { x.chunks_exact(self.head).map(<[f64]>::to_vec).collect() };
@@ -111,12 +113,12 @@ impl Spec {
         let turned = |name: &str, x: &[f64], position: usize| -> Vec<Vec<f64>> {
             let heads = heads(&linear(name, x));
             let normed = heads.into_iter().map(|head| match self.head_norms {
-                true => norm(&head, w(&format!("{name}_norm.weight"))),
+                true => norm(&head, w(&format!("{name}_norm.weight")), self.epsilon),
                 false => head,
             });
             normed.map(|head| self.turn(&head, position, base)).collect()
         };
-        let normed: Vec<Vec<f64>> = x.iter().map(|x| norm(x, w("attn_norm.weight"))).collect();
+        let normed: Vec<Vec<f64>> = x.iter().map(|x| norm(x, w("attn_norm.weight"), self.epsilon)).collect();
         let keys: Vec<_> = normed.iter().enumerate().map(|(p, x)| turned("attn_k", x, p)).collect();
         let values: Vec<_> = normed.iter().map(|x| heads(&linear("attn_v", x))).collect();
         let mut result = Vec::new();
@@ -137,16 +139,16 @@ impl Spec {
             }
             let mut attended = linear("attn_output", &mixed);
             if self.gemma.is_some() {
-                attended = norm(&attended, w("post_attention_norm.weight"));
+                attended = norm(&attended, w("post_attention_norm.weight"), self.epsilon);
             }
             let x = add(x, &attended);
-            let normed = norm(&x, w("ffn_norm.weight"));
+            let normed = norm(&x, w("ffn_norm.weight"), self.epsilon);
             let mut inner = match &self.experts {
                 None => self.gated(w("ffn_gate.weight"), w("ffn_up.weight"), w("ffn_down.weight"), &normed),
                 Some(experts) => self.experts(experts, &w, &normed),
             };
             if self.gemma.is_some() {
-                inner = norm(&inner, w("post_ffw_norm.weight"));
+                inner = norm(&inner, w("post_ffw_norm.weight"), self.epsilon);
             }
             result.push(add(&x, &inner));
         }
