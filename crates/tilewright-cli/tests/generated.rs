@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 use tilewright::error::Error;
+use tilewright::journal::Kind;
 use tilewright::target::Target;
 use tilewright::tensor::eval::Bindings;
 use tilewright::tensor::{Op, Program};
@@ -13,6 +14,7 @@ use tilewright_cli::engine::{Engine, Runtime};
 use tilewright_cli::generate::{random_program, random_sizes, shrink};
 use tilewright_cli::inputs::{Fill, Inputs};
 use tilewright_cli::random::Random;
+use tilewright_cpu::machine::Level;
 
 /// What one program may take before it is mentioned.
 const SLOW: Duration = Duration::from_secs(5);
@@ -29,6 +31,17 @@ struct Counts {
     refused: BTreeMap<String, usize>,
     /// Programs that the compiler does not take.
     unsupported: BTreeMap<String, usize>,
+    /// Families with machine code, and why others have none.
+    native: usize,
+    interpreted: BTreeMap<String, usize>,
+}
+
+/// The portable executor, and machine code for each width of vectors that this machine has.
+fn runtimes() -> Vec<(Runtime, Option<Level>)> {
+    let mut levels = Level::available();
+    levels.dedup_by_key(|level| level.width());
+    let native = levels.into_iter().map(|level| (Runtime::Native, Some(level)));
+    std::iter::once((Runtime::Portable, None)).chain(native).collect()
 }
 
 /// Runs a program at several sizes; `seed` says which.
@@ -44,14 +57,25 @@ fn check(program: &Program, seed: u64, counts: &mut Counts) -> Result<(), String
         Err(failure) => return Err(failure.to_string()),
     };
     // The engine computes from weights alone once, ahead: its programs are other ones.
-    let engine = match Engine::with(program, Runtime::Portable, Some(2), None, fuse) {
-        Ok(engine) => engine,
-        Err(error @ Error::Unsupported { .. }) => {
-            *counts.unsupported.entry(kind(&error.to_string())).or_default() += 1;
-            return Ok(());
+    let mut engines = Vec::new();
+    for (runtime, level) in runtimes() {
+        match Engine::with(program, runtime, Some(2), level, fuse) {
+            Ok(engine) => engines.push((runtime, level, engine)),
+            Err(error @ Error::Unsupported { .. }) => {
+                *counts.unsupported.entry(kind(&error.to_string())).or_default() += 1;
+                return Ok(());
+            }
+            Err(error) => return Err(error.to_string()),
         }
-        Err(error) => return Err(error.to_string()),
-    };
+    }
+    let last = engines.last().and_then(|(.., engine)| engine.executable());
+    for entry in last.iter().flat_map(|executable| &executable.journal().entries) {
+        match (entry.stage, entry.kind) {
+            ("emit", Kind::Chose) => counts.native += 1,
+            ("emit", _) => *counts.interpreted.entry(entry.reason.clone()).or_default() += 1,
+            _ => {}
+        }
+    }
     let mut random = Random::new(seed);
     for k in 0..3 {
         let symbols = random_sizes(program, &mut random, k == 2);
@@ -63,7 +87,12 @@ fn check(program: &Program, seed: u64, counts: &mut Counts) -> Result<(), String
         let bindings = Bindings { symbols: symbols.clone(), arrays };
         match levels.eval(&bindings, seed + k).map_err(at)? {
             Outcome::Results { own, .. } => {
-                runtime(&engine, program, &bindings, &own).map_err(at)?;
+                for (name, level, engine) in &engines {
+                    let on = level.map_or_else(String::new, |level| format!(" for {level}"));
+                    runtime(engine, program, &bindings, &own)
+                        .map_err(at)
+                        .map_err(|message| format!("{name}{on}: {message}"))?;
+                }
                 counts.results += 1;
             }
             Outcome::Refused(reason) => {
@@ -139,6 +168,7 @@ fn generated_programs_agree_at_every_level() {
     }
     eprintln!("{count} programs, {} runs", counts.results);
     eprintln!("refused: {:#?}\nunsupported: {:#?}", counts.refused, counts.unsupported);
+    eprintln!("{} families have machine code; not: {:#?}", counts.native, counts.interpreted);
     eprintln!("operators: {operators:?}");
     assert!(failures.is_empty(), "{kinds:#?}\n{}", failures.join("\n"));
 }

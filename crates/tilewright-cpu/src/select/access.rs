@@ -19,6 +19,7 @@ use super::code::{Code, Lack, NO_VALUE, lack};
 use super::group::Rows;
 use super::index::{Interval, split};
 use super::lanes::Lanes;
+use super::place::Kind;
 use crate::machine::{Class, Cond as Test, Mem, ValueId};
 
 /// How the elements of a row lie in a buffer.
@@ -57,6 +58,13 @@ pub struct Access<'a> {
     pub temporary: Option<i32>,
 }
 
+impl Access<'_> {
+    /// Bytes of an element in a row of scratch.
+    fn word(&self) -> u8 {
+        if self.dtype.bytes() == 8 { 8 } else { 4 }
+    }
+}
+
 /// An access that is linear in all labels.
 pub struct Linear {
     /// The address at position 0 of all labels.
@@ -84,7 +92,7 @@ impl<'a> Code<'a> {
         &mut self,
         rows: &Rows<'_>,
         statement: &'s Statement,
-        temporary: &mut dyn FnMut() -> Result<i32, Lack>,
+        temporary: &mut dyn FnMut(Kind) -> Result<i32, Lack>,
     ) -> Result<Option<Access<'s>>, Lack> {
         static ALWAYS: Cond = Cond::True;
         let (buffer, index, when, loads) = match statement {
@@ -97,9 +105,7 @@ impl<'a> Code<'a> {
         if described.extents.len() != index.len() {
             return lack(format!("`{}` at {} indices", described.name, index.len()));
         }
-        if dtype.bytes() > 4 {
-            return lack(format!("elements of type {dtype}"));
-        }
+        Kind::of(dtype)?;
         let mut shape = match rows.row() {
             None => Shape::Point,
             Some((label, _)) if !narrows(when, label) => Shape::Each,
@@ -121,7 +127,7 @@ impl<'a> Code<'a> {
         let mut access =
             Access { buffer, dtype, index, when, shape, strides, linear: None, loads, temporary: None };
         if shape == Shape::Each {
-            access.temporary = Some(temporary()?);
+            access.temporary = Some(temporary(if dtype.bytes() == 8 { Kind::Long } else { Kind::Int })?);
         }
         if !rows.dependent && !matches!(shape, Shape::Blocks(_) | Shape::Each) {
             access.linear = self.linear(rows, &access)?;
@@ -212,8 +218,7 @@ impl<'a> Code<'a> {
                 |code| Ok(vec![code.element_bits(access.dtype, Mem::at(pointer, 0))?]),
                 |code| Ok(vec![code.b.imm(0)]),
             )?;
-            let raw = self.b.broadcast_general(there[0]);
-            repeated = Some(self.lanes_of_bits(access.dtype, raw)?);
+            repeated = Some(self.repeat_bits(access.dtype, there[0])?);
         }
         Ok(RowAccess { pointer, interval, repeated })
     }
@@ -318,7 +323,8 @@ impl<'a> Code<'a> {
         self.b.jump(done, &[bits]);
         self.b.switch_to(done);
         let bits = self.b.params(done)[0];
-        self.b.store_general(4, Mem::indexed(to, each.index, 4, 0), bits);
+        let word = access.word();
+        self.b.store_general(word, Mem::indexed(to, each.index, word, 0), bits);
         self.unbind(1);
         self.end_loop(each, &[]);
         Ok(())
@@ -335,7 +341,8 @@ impl<'a> Code<'a> {
         let done = self.b.block("put", &[]);
         self.enter();
         let to = self.element_address(access, done, &[])?;
-        let bits = self.b.load32(Mem::indexed(from, each.index, 4, 0));
+        let word = Mem::indexed(from, each.index, access.word(), 0);
+        let bits = if access.word() == 8 { self.b.load64(word) } else { self.b.load32(word) };
         self.b.store_general(access.dtype.bytes() as u8, Mem::at(to, 0), bits);
         self.leave();
         self.b.jump(done, &[]);

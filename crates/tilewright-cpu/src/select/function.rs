@@ -26,15 +26,9 @@ impl Code<'_> {
             (TypeRule::To, [Lanes::Int(x)]) if function.name == "from_f16_bits" => {
                 Lanes::Float(self.b.f16_bits_to_f32(*x))
             }
-            (TypeRule::Select, [Lanes::Bool(mask), x, y]) => match (*x, *y) {
-                (Lanes::Float(x), Lanes::Float(y)) => Lanes::Float(self.b.blend(*mask, x, y)),
-                (Lanes::Int(x), Lanes::Int(y)) => Lanes::Int(self.b.blend(*mask, x, y)),
-                (Lanes::Bool(x), Lanes::Bool(y)) => {
-                    let (on, off) = (self.b.mask_and(*mask, x), self.b.mask_without(y, *mask));
-                    Lanes::Bool(self.b.mask_or(on, off))
-                }
-                _ => return Err(none()),
-            },
+            (TypeRule::Select, [Lanes::Bool(mask), x, y]) if x.kind() == y.kind() => {
+                self.pick(*mask, *x, *y)?
+            }
             (TypeRule::Compare, [Lanes::Float(x), Lanes::Float(y)]) => {
                 let how = compare(function.name).ok_or_else(none)?;
                 Lanes::Bool(self.b.compare_f32(how, *x, *y))
@@ -42,6 +36,17 @@ impl Code<'_> {
             (TypeRule::Compare, [Lanes::Int(x), Lanes::Int(y)]) => {
                 let how = compare(function.name).ok_or_else(none)?;
                 Lanes::Bool(self.b.compare_i32(how, *x, *y))
+            }
+            (TypeRule::Compare, [Lanes::Double(x), Lanes::Double(y)]) => {
+                let how = compare(function.name).ok_or_else(none)?;
+                let masks = [0, 1].map(|k| self.b.compare_f64(how, x[k], y[k]));
+                Lanes::Bool(self.b.join_masks(masks))
+            }
+            (TypeRule::Compare, [Lanes::Long(x), Lanes::Long(y)]) => {
+                let how = compare(function.name).ok_or_else(none)?;
+                let masks = [0, 1].map(|k| compare_long(&mut self.b, how, x[k], y[k]));
+                let mask = self.b.join_masks(masks.map(|(mask, _)| mask));
+                Lanes::Bool(if masks[0].1 { self.b.mask_not(mask) } else { mask })
             }
             (TypeRule::Bool, [Lanes::Bool(x), Lanes::Bool(y)]) => match function.name {
                 "and" => Lanes::Bool(self.b.mask_and(*x, *y)),
@@ -59,6 +64,30 @@ impl Code<'_> {
             (_, [Lanes::Int(x), Lanes::Int(y)]) => {
                 Lanes::Int(two_integers(&mut self.b, function.name, *x, *y).ok_or_else(none)?)
             }
+            (_, [Lanes::Double(x)]) => {
+                let halves = x.map(|x| one_double(&mut self.b, function.name, x));
+                let [Some(low), Some(high)] = halves else { return Err(none()) };
+                Lanes::Double([low, high])
+            }
+            (_, [Lanes::Double(x), Lanes::Double(y)]) => {
+                let halves = [0, 1].map(|k| two_doubles(&mut self.b, function.name, x[k], y[k]));
+                let [Some(low), Some(high)] = halves else { return Err(none()) };
+                Lanes::Double([low, high])
+            }
+            (_, [Lanes::Long(x)]) if matches!(function.name, "neg" | "abs") => {
+                let zero = self.b.splat_bits64(0);
+                let minus = x.map(|x| self.b.sub_i64(zero, x));
+                if function.name == "neg" {
+                    Lanes::Long(minus)
+                } else {
+                    Lanes::Long([0, 1].map(|k| extreme_long(&mut self.b, true, x[k], minus[k])))
+                }
+            }
+            (_, [Lanes::Long(x), Lanes::Long(y)]) => {
+                let halves = [0, 1].map(|k| two_longs(&mut self.b, function.name, x[k], y[k]));
+                let [Some(low), Some(high)] = halves else { return Err(none()) };
+                Lanes::Long([low, high])
+            }
             _ => return Err(none()),
         };
         Ok(self.settle(to, value))
@@ -73,6 +102,14 @@ impl Code<'_> {
                     return Ok(Lanes::Float(self.b.splat(single)));
                 }
                 lack(format!("the number {wide}, which is no single"))
+            }
+            (Kind::Double, _) => {
+                let vector = self.b.splat_f64(value.as_f64());
+                Ok(Lanes::Double([vector, vector]))
+            }
+            (Kind::Long, Scalar::Int(value)) => {
+                let vector = self.b.splat_bits64(value as u64);
+                Ok(Lanes::Long([vector, vector]))
             }
             (Kind::Int, Scalar::Int(value)) => match i32::try_from(value) {
                 Ok(value) => Ok(Lanes::Int(self.b.splat_bits(value as u32))),
@@ -95,56 +132,48 @@ impl Code<'_> {
         value: Lanes,
     ) -> Result<Lanes, Lack> {
         let b = &mut self.b;
-        let more = match (monoid.name, state, value) {
-            ("sum", Lanes::Float(s), Lanes::Float(x)) => Lanes::Float(b.add_f32(s, x)),
-            ("sum", Lanes::Int(s), Lanes::Int(x)) => Lanes::Int(b.add_i32(s, x)),
-            ("prod", Lanes::Float(s), Lanes::Float(x)) => Lanes::Float(b.mul_f32(s, x)),
-            ("prod", Lanes::Int(s), Lanes::Int(x)) => Lanes::Int(b.mul_i32(s, x)),
-            ("max", Lanes::Float(s), Lanes::Float(x)) => Lanes::Float(b.greater_f32(s, x)),
-            ("min", Lanes::Float(s), Lanes::Float(x)) => Lanes::Float(b.lesser_f32(s, x)),
-            ("max", Lanes::Int(s), Lanes::Int(x)) => Lanes::Int(b.max_i32(s, x)),
-            ("min", Lanes::Int(s), Lanes::Int(x)) => Lanes::Int(b.min_i32(s, x)),
-            ("any", Lanes::Bool(s), Lanes::Bool(x)) => Lanes::Bool(b.mask_or(s, x)),
-            _ => return lack(format!("the monoid `{}` of {dtype}", monoid.name)),
+        let none = || Lack(format!("the monoid `{}` of {dtype}", monoid.name));
+        let more = match (state, value) {
+            (Lanes::Float(s), Lanes::Float(x)) => {
+                Lanes::Float(combine(b, monoid, Kind::Float, s, x).ok_or_else(none)?)
+            }
+            (Lanes::Int(s), Lanes::Int(x)) => {
+                Lanes::Int(combine(b, monoid, Kind::Int, s, x).ok_or_else(none)?)
+            }
+            (Lanes::Double(s), Lanes::Double(x)) => {
+                let halves = [0, 1].map(|k| combine(b, monoid, Kind::Double, s[k], x[k]));
+                let [Some(low), Some(high)] = halves else { return Err(none()) };
+                Lanes::Double([low, high])
+            }
+            (Lanes::Long(s), Lanes::Long(x)) => {
+                let halves = [0, 1].map(|k| combine(b, monoid, Kind::Long, s[k], x[k]));
+                let [Some(low), Some(high)] = halves else { return Err(none()) };
+                Lanes::Long([low, high])
+            }
+            (Lanes::Bool(s), Lanes::Bool(x)) if monoid.name == "any" => Lanes::Bool(b.mask_or(s, x)),
+            _ => return Err(none()),
         };
         Ok(self.settle(dtype, more))
-    }
-
-    /// `on` where the mask is, else `off`; of one kind.
-    pub fn pick(&mut self, mask: Mask, on: Lanes, off: Lanes) -> Result<Lanes, Lack> {
-        Ok(match (on, off) {
-            (Lanes::Float(x), Lanes::Float(y)) => Lanes::Float(self.b.blend(mask, x, y)),
-            (Lanes::Int(x), Lanes::Int(y)) => Lanes::Int(self.b.blend(mask, x, y)),
-            (Lanes::Bool(x), Lanes::Bool(y)) => {
-                let (on, off) = (self.b.mask_and(mask, x), self.b.mask_without(y, mask));
-                Lanes::Bool(self.b.mask_or(on, off))
-            }
-            _ => return lack("lanes of two kinds"),
-        })
     }
 
     /// All lanes of a state together, in lane 0: halves with halves, then quarters, pairs and lanes.
     pub fn fold(&mut self, monoid: &Monoid, dtype: DType, state: Lanes) -> Result<Lanes, Lack> {
         let kind = state.kind();
-        let vector = state.vector(&mut self.b);
+        let vectors = state.vectors(&mut self.b);
         if kind == Kind::Bool {
-            return Ok(Lanes::Int(self.b.fold(vector, |b, x, y| b.or_bits(x, y))));
+            let any = self.b.fold(vectors[0], |b, x, y| b.or_bits(x, y));
+            return Ok(Lanes::of(Kind::Bool, &[any], &mut self.b));
         }
-        // The builder's fold takes a function without errors; `absorb` has been asked before whether it has one.
-        let lanes = |value| if kind == Kind::Float { Lanes::Float(value) } else { Lanes::Int(value) };
-        let mut failed = None;
-        let mut fold = |b: &mut Builder, x, y| match combine(b, monoid, lanes(x), lanes(y)) {
-            Some(value) => value,
-            None => {
-                failed = Some(monoid.name);
-                x
-            }
-        };
-        let folded = fold_with(&mut self.b, vector, &mut fold);
-        if let Some(name) = failed {
-            return lack(format!("the monoid `{name}` of {dtype}"));
+        let none = || Lack(format!("the monoid `{}` of {dtype}", monoid.name));
+        let mut vector = vectors[0];
+        for more in &vectors[1..] {
+            vector = combine(&mut self.b, monoid, kind, vector, *more).ok_or_else(none)?;
         }
-        Ok(self.settle(dtype, lanes(folded)))
+        // `absorb` has a way for every pair that comes here.
+        let f = |b: &mut Builder, x, y| combine(b, monoid, kind, x, y).unwrap_or(x);
+        let vector = if kind.bytes() == 8 { self.b.fold_wide(vector, f) } else { self.b.fold(vector, f) };
+        let folded = Lanes::of(kind, &[vector], &mut self.b);
+        Ok(self.settle(dtype, folded))
     }
 
     /// The state of nothing, in every lane.
@@ -156,27 +185,48 @@ impl Code<'_> {
     }
 }
 
-fn fold_with(
-    b: &mut Builder,
-    vector: ValueId,
-    f: &mut impl FnMut(&mut Builder, ValueId, ValueId) -> ValueId,
-) -> ValueId {
-    let f = std::cell::RefCell::new(f);
-    b.fold(vector, |b, x, y| (*f.borrow_mut())(b, x, y))
-}
-
-fn combine(b: &mut Builder, monoid: &Monoid, x: Lanes, y: Lanes) -> Option<ValueId> {
-    Some(match (monoid.name, x, y) {
-        ("sum", Lanes::Float(x), Lanes::Float(y)) => b.add_f32(x, y),
-        ("sum", Lanes::Int(x), Lanes::Int(y)) => b.add_i32(x, y),
-        ("prod", Lanes::Float(x), Lanes::Float(y)) => b.mul_f32(x, y),
-        ("prod", Lanes::Int(x), Lanes::Int(y)) => b.mul_i32(x, y),
-        ("max", Lanes::Float(x), Lanes::Float(y)) => b.greater_f32(x, y),
-        ("min", Lanes::Float(x), Lanes::Float(y)) => b.lesser_f32(x, y),
-        ("max", Lanes::Int(x), Lanes::Int(y)) => b.max_i32(x, y),
-        ("min", Lanes::Int(x), Lanes::Int(y)) => b.min_i32(x, y),
+fn combine(b: &mut Builder, monoid: &Monoid, kind: Kind, x: ValueId, y: ValueId) -> Option<ValueId> {
+    Some(match (monoid.name, kind) {
+        ("sum", Kind::Float) => b.add_f32(x, y),
+        ("sum", Kind::Int) => b.add_i32(x, y),
+        ("sum", Kind::Double) => b.add_f64(x, y),
+        ("sum", Kind::Long) => b.add_i64(x, y),
+        ("prod", Kind::Float) => b.mul_f32(x, y),
+        ("prod", Kind::Int) => b.mul_i32(x, y),
+        ("prod", Kind::Double) => b.mul_f64(x, y),
+        ("prod", Kind::Long) => b.mul_i64(x, y),
+        ("max", Kind::Float) => b.greater_f32(x, y),
+        ("min", Kind::Float) => b.lesser_f32(x, y),
+        ("max", Kind::Int) => b.max_i32(x, y),
+        ("min", Kind::Int) => b.min_i32(x, y),
+        ("max" | "min", Kind::Double) => extreme_double(b, monoid.name == "max", x, y),
+        ("max" | "min", Kind::Long) => extreme_long(b, monoid.name == "max", x, y),
         _ => return None,
     })
+}
+
+/// The greater (or lesser) of `x` and `y`: NaN if either is, and `x` where they are equal.
+fn extreme_double(b: &mut Builder, greatest: bool, x: ValueId, y: ValueId) -> ValueId {
+    let best = if greatest { b.max_f64(y, x) } else { b.min_f64(y, x) };
+    let nan = b.compare_f64(Compare::Unordered, y, y);
+    b.blend_wide(nan, y, best)
+}
+
+fn extreme_long(b: &mut Builder, greatest: bool, x: ValueId, y: ValueId) -> ValueId {
+    let above = if greatest { b.greater_i64(y, x) } else { b.greater_i64(x, y) };
+    b.blend_wide(above, y, x)
+}
+
+/// Where a comparison holds, or, if the second is true, where it does not.
+fn compare_long(b: &mut Builder, how: Compare, x: ValueId, y: ValueId) -> (Mask, bool) {
+    match how {
+        Compare::Equal => (b.equal_i64(x, y), false),
+        Compare::Greater => (b.greater_i64(x, y), false),
+        Compare::Less => (b.greater_i64(y, x), false),
+        Compare::LessEqual => (b.greater_i64(x, y), true),
+        Compare::GreaterEqual => (b.greater_i64(y, x), true),
+        _ => (b.equal_i64(x, y), true),
+    }
 }
 
 fn compare(name: &str) -> Option<Compare> {
@@ -247,6 +297,52 @@ fn two_integers(b: &mut Builder, name: &str, x: ValueId, y: ValueId) -> Option<V
             let count = b.max_i32(y, zero);
             b.sar_each(x, count)
         }
+        _ => return None,
+    })
+}
+
+fn one_double(b: &mut Builder, name: &str, x: ValueId) -> Option<ValueId> {
+    Some(match name {
+        "neg" => {
+            let sign = b.splat_bits64(1 << 63);
+            b.xor_bits(x, sign)
+        }
+        "abs" => {
+            let rest = b.splat_bits64(!(1 << 63));
+            b.and_bits(x, rest)
+        }
+        "sqrt" => b.sqrt_f64(x),
+        "rsqrt" => {
+            let (root, one) = (b.sqrt_f64(x), b.splat_f64(1.0));
+            b.div_f64(one, root)
+        }
+        "round" => b.round_f64(x, 0),
+        "floor" => b.round_f64(x, 1),
+        "ceil" => b.round_f64(x, 2),
+        "trunc" => b.round_f64(x, 3),
+        _ => return None,
+    })
+}
+
+fn two_doubles(b: &mut Builder, name: &str, x: ValueId, y: ValueId) -> Option<ValueId> {
+    Some(match name {
+        "add" => b.add_f64(x, y),
+        "sub" => b.sub_f64(x, y),
+        "mul" => b.mul_f64(x, y),
+        "div" => b.div_f64(x, y),
+        "max" | "min" => extreme_double(b, name == "max", x, y),
+        _ => return None,
+    })
+}
+
+fn two_longs(b: &mut Builder, name: &str, x: ValueId, y: ValueId) -> Option<ValueId> {
+    Some(match name {
+        "add" => b.add_i64(x, y),
+        "sub" => b.sub_i64(x, y),
+        "mul" => b.mul_i64(x, y),
+        "max" | "min" => extreme_long(b, name == "max", x, y),
+        "bit_and" => b.and_bits(x, y),
+        "bit_or" => b.or_bits(x, y),
         _ => return None,
     })
 }

@@ -137,7 +137,7 @@ impl<'a> Selector<'a> {
         let mut rows = Rows { space, inner, starts, counts, positions: vec![None; axes], dependent, one };
         let mut accesses = Vec::new();
         for statement in group {
-            let mut temporary = || self.scratch.take(place::pitch(rows.size())).map(|at| at as i32);
+            let mut temporary = |kind| self.scratch.take(place::pitch(rows.size()), kind).map(|at| at as i32);
             accesses.push(self.code.access(&rows, statement, &mut temporary)?);
         }
         let (mut loops, mut bound) = (Vec::new(), 0);
@@ -182,7 +182,7 @@ impl<'a> Selector<'a> {
                 return lack(format!("`{}` over another part of `{}`", tile.name, range.label));
             }
             if let Some(position) = rows.positions[found] {
-                let distance = self.code.times(position, 4 * place.strides[axis])?;
+                let distance = self.code.times(position, place.strides[axis])?;
                 at = self.code.b.add(at, distance);
             }
         }
@@ -195,7 +195,7 @@ impl<'a> Selector<'a> {
         let Some((label, _)) = rows.row() else { return Ok(false) };
         match tile.ranges.iter().position(|range| range.label == *label) {
             None => Ok(false),
-            Some(axis) if place.strides[axis] == 1 => Ok(true),
+            Some(axis) if place.inner == Some(axis) => Ok(true),
             Some(_) => lack(format!("`{}` across `{label}`", tile.name)),
         }
     }
@@ -249,7 +249,7 @@ impl<'a> Selector<'a> {
                     let (mut interval, mut temporary) = (all, None);
                     match rows.row() {
                         Some((label, _)) if !narrows(&mask.condition, label) => {
-                            let offset = self.scratch.take(place::pitch(rows.size()))? as i32;
+                            let offset = self.scratch.take(place::pitch(rows.size()), Kind::Int)? as i32;
                             self.holds(rows, &mask.condition, offset)?;
                             temporary = Some(offset);
                         }
@@ -295,7 +295,7 @@ impl<'a> Selector<'a> {
         let lanes = self.code.b.lanes() as i64;
         let dim = match argument {
             Argument::Holds(condition) if !narrows(condition, label) => {
-                let offset = self.scratch.take(place::pitch(rows.size()))? as i32;
+                let offset = self.scratch.take(place::pitch(rows.size()), Kind::Int)? as i32;
                 self.holds(rows, condition, offset)?;
                 return Ok(Some(offset));
             }
@@ -305,7 +305,8 @@ impl<'a> Selector<'a> {
         if block_step(dim, label, self.code.aligned(rows), lanes).is_some() {
             return Ok(None);
         }
-        let offset = self.scratch.take(place::pitch(rows.size()))? as i32;
+        let kind = if dtype == DType::I64 { Kind::Long } else { Kind::Int };
+        let offset = self.scratch.take(place::pitch(rows.size()), kind)? as i32;
         let code = &mut self.code;
         let to = code.b.lea(Mem::at(code.scratch, offset));
         let zero = code.b.imm(0);
@@ -313,10 +314,11 @@ impl<'a> Selector<'a> {
         let value = code.b.add(start, each.index);
         code.bind(label, value);
         let value = code.dim(dim)?;
-        if Kind::of(dtype)? != Kind::Int {
+        if !matches!(Kind::of(dtype)?, Kind::Int | Kind::Long) {
             code.fits(value);
         }
-        code.b.store_general(4, Mem::indexed(to, each.index, 4, 0), value);
+        let bytes = kind.bytes() as u8;
+        code.b.store_general(bytes, Mem::indexed(to, each.index, bytes, 0), value);
         code.unbind(1);
         code.end_loop(each, &[]);
         Ok(Some(offset))
@@ -367,26 +369,27 @@ impl<'a> Selector<'a> {
         if row.rows.size() >= i64::from(lanes) {
             let step = lanes * unroll as i32;
             let mut init = vec![at];
+            let own: Vec<ValueId> = carried.iter().flat_map(|lanes| lanes.registers()).collect();
             for _ in 0..unroll {
-                init.extend(carried.iter().map(|lanes| raw(*lanes)));
+                init.extend(&own);
             }
             // The last position at which a turn may start, and one.
             let limit = self.code.b.add_imm(full, 1 - step);
             let turn = self.code.begin_loop("full", at, limit, step, &init);
             let mut next = vec![self.code.b.add_imm(turn.index, step)];
             for u in 0..unroll {
-                let states = typed(&carried, &turn.carried[1 + u * sums.len()..]);
+                let states = Lanes::taken(&carried, &turn.carried[1 + u * own.len()..]);
                 let at = match u {
                     0 => turn.index,
                     _ => self.code.b.add_imm(turn.index, lanes * u as i32),
                 };
                 let states = self.vector(group, row, at, None, states)?;
-                next.extend(states.into_iter().map(raw));
+                next.extend(states.into_iter().flat_map(Lanes::registers));
             }
             let out = self.code.end_loop(turn, &next);
             at = out[0];
             let mut parts: Vec<Vec<Lanes>> =
-                (0..unroll).map(|u| typed(&carried, &out[1 + u * sums.len()..])).collect();
+                (0..unroll).map(|u| Lanes::taken(&carried, &out[1 + u * own.len()..])).collect();
             while parts.len() > 1 {
                 let half = parts.len() / 2;
                 let upper = parts.split_off(half);
@@ -398,26 +401,19 @@ impl<'a> Selector<'a> {
             }
             carried = parts.pop().unwrap_or_default();
         }
-        let init: Vec<ValueId> = carried.iter().map(|lanes| raw(*lanes)).collect();
+        let init: Vec<ValueId> = carried.iter().flat_map(|lanes| lanes.registers()).collect();
         let turn = self.code.begin_loop("rest", at, row.rows.count(), lanes, &init);
-        let states = typed(&carried, &turn.carried);
+        let states = Lanes::taken(&carried, &turn.carried);
         let rest = self.code.rest(row.rows.count(), turn.index);
         let states = self.vector(group, row, turn.index, Some(rest), states)?;
-        let states: Vec<ValueId> = states.into_iter().map(raw).collect();
+        let states: Vec<ValueId> = states.into_iter().flat_map(Lanes::registers).collect();
         let out = self.code.end_loop(turn, &states);
-        for (state, (monoid, dtype, id)) in typed(&carried, &out).into_iter().zip(&sums) {
+        for (state, (monoid, dtype, id)) in Lanes::taken(&carried, &out).into_iter().zip(&sums) {
             let folded = self.code.fold(monoid, *dtype, state)?;
-            let to = Mem::at(row.pointers[id], 0);
-            let before = self.code.b.broadcast(to);
-            let after = match (folded, Kind::of(*dtype)?) {
-                (Lanes::Int(any), Kind::Bool) => self.code.b.or_bits(before, any),
-                (folded, kind) => {
-                    let before = Lanes::of(kind, before, &mut self.code.b);
-                    let after = self.code.absorb(monoid, *dtype, before, folded)?;
-                    after.vector(&mut self.code.b)
-                }
-            };
-            self.code.b.store_lane(to, after);
+            let to = row.pointers[id];
+            let before = self.code.repeat_scratch(folded.kind(), to);
+            let after = self.code.absorb(monoid, *dtype, before, folded)?;
+            self.code.store_first(to, after);
         }
         Ok(())
     }
@@ -465,11 +461,15 @@ impl<'a> Selector<'a> {
                     for (argument, temporary) in arguments.iter().zip(temporaries) {
                         lanes.push(match argument {
                             _ if temporary.is_some() => {
-                                let from = Mem::indexed(self.code.scratch, at, 4, temporary.unwrap_or(0));
-                                let vector = self.code.b.load(from);
+                                let row = Mem::at(self.code.scratch, temporary.unwrap_or(0));
+                                let row = self.code.b.lea(row);
                                 let truth = matches!(argument, Argument::Holds(_));
-                                let kind = if truth { Kind::Bool } else { Kind::Int };
-                                let lanes = Lanes::of(kind, vector, &mut self.code.b);
+                                let kind = match dtype {
+                                    _ if truth => Kind::Bool,
+                                    DType::I64 => Kind::Long,
+                                    _ => Kind::Int,
+                                };
+                                let lanes = self.code.load_scratch(kind, row, at);
                                 if truth { lanes } else { self.code.cast(lanes, dtype)? }
                             }
                             Argument::Item(id) => self.value(*id, &mut values, row, at)?,
@@ -516,10 +516,8 @@ impl<'a> Selector<'a> {
                     let value = if monoid.rounds { self.code.cast(value, dtype)? } else { value };
                     let along = self.along(state[0], row.rows)?;
                     let pointer = row.pointers[&state[0]];
-                    let place = Mem::indexed(pointer, at, 4, 0);
                     let before = if along {
-                        let vector = self.code.b.load(place);
-                        Lanes::of(Kind::of(dtype)?, vector, &mut self.code.b)
+                        self.code.load_scratch(Kind::of(dtype)?, pointer, at)
                     } else {
                         states[sums]
                     };
@@ -528,8 +526,7 @@ impl<'a> Selector<'a> {
                         after = self.code.pick(on, after, before)?;
                     }
                     if along {
-                        let vector = after.vector(&mut self.code.b);
-                        self.code.b.store(place, vector);
+                        self.code.store_scratch(pointer, at, after);
                     } else {
                         states[sums] = after;
                         sums += 1;
@@ -541,8 +538,7 @@ impl<'a> Selector<'a> {
             if let Some((id, lanes)) = written {
                 values.insert(id, lanes);
                 if let Some(pointer) = row.pointers.get(&id) {
-                    let vector = lanes.vector(&mut self.code.b);
-                    self.code.b.store(Mem::indexed(*pointer, at, 4, 0), vector);
+                    self.code.store_scratch(*pointer, at, lanes);
                 }
             }
         }
@@ -562,12 +558,12 @@ impl<'a> Selector<'a> {
             return Ok(*lanes);
         }
         let Some(pointer) = row.pointers.get(&id) else { return lack("a tile without a place") };
-        let vector = if self.along(id, row.rows)? {
-            self.code.b.load(Mem::indexed(*pointer, at, 4, 0))
+        let kind = Kind::of(self.tile(id).dtype)?;
+        let lanes = if self.along(id, row.rows)? {
+            self.code.load_scratch(kind, *pointer, at)
         } else {
-            self.code.b.broadcast(Mem::at(*pointer, 0))
+            self.code.repeat_scratch(kind, *pointer)
         };
-        let lanes = Lanes::of(Kind::of(self.tile(id).dtype)?, vector, &mut self.code.b);
         values.insert(id, lanes);
         Ok(lanes)
     }
@@ -587,12 +583,14 @@ impl<'a> Selector<'a> {
         };
         if let Some(lanes) = place.repeated {
             let Some(part) = part.filter(|_| access.shape == Shape::Repeated) else { return Ok(lanes) };
-            let zero = Lanes::of(lanes.kind(), self.code.b.splat_bits(0), &mut self.code.b);
+            let zero = self.code.nothing(lanes.kind());
             return self.code.pick(part.mask, lanes, zero);
         }
         if access.temporary.is_some() {
-            let raw = self.code.b.load(Mem::indexed(place.pointer, at, 4, 0));
-            return self.code.lanes_of_bits(dtype, raw);
+            // Rows of scratch hold the bits of elements.
+            let kind = if dtype.bytes() == 8 { Kind::Long } else { Kind::Int };
+            let raw = self.code.load_scratch(kind, place.pointer, at).registers();
+            return self.code.lanes_of_bits(dtype, &raw);
         }
         if let Shape::Blocks(moving) = access.shape {
             let lanes = part.map(|part| part.lanes.hi);
@@ -602,7 +600,7 @@ impl<'a> Selector<'a> {
             }
             let lanes = self.code.load_repeated(dtype, Mem::at(pointer, 0))?;
             let Some(part) = part.filter(|_| !access.when.is_true()) else { return Ok(lanes) };
-            let zero = Lanes::of(lanes.kind(), self.code.b.splat_bits(0), &mut self.code.b);
+            let zero = self.code.nothing(lanes.kind());
             return self.code.pick(part.mask, lanes, zero);
         }
         let mem = Mem::indexed(place.pointer, at, dtype.bytes() as u8, 0);
@@ -618,8 +616,10 @@ impl<'a> Selector<'a> {
         rest: Option<Part>,
     ) -> Result<(), Lack> {
         if access.temporary.is_some() {
-            let bits = self.code.bits_of_lanes(access.dtype, lanes)?;
-            self.code.b.store(Mem::indexed(place.pointer, at, 4, 0), bits);
+            let bits = self.code.bits_of_lanes(access.dtype, lanes);
+            let kind = if access.dtype.bytes() == 8 { Kind::Long } else { Kind::Int };
+            let bits = Lanes::of(kind, &bits, &mut self.code.b);
+            self.code.store_scratch(place.pointer, at, bits);
             return Ok(());
         }
         let part = match rest {
@@ -630,7 +630,8 @@ impl<'a> Selector<'a> {
             return lack("a store in blocks");
         }
         let mem = Mem::indexed(place.pointer, at, access.dtype.bytes() as u8, 0);
-        self.code.store_lanes(access.dtype, mem, lanes, part.as_ref())
+        self.code.store_lanes(access.dtype, mem, lanes, part.as_ref());
+        Ok(())
     }
 
     /// An index as a value of a type.
@@ -661,6 +662,18 @@ impl<'a> Selector<'a> {
             self.code.unbind(1);
         }
         let Ok(step) = i32::try_from(step) else { return lack(format!("the number `{dim}`")) };
+        if dtype == DType::I64 {
+            let vector = self.code.b.broadcast_general64(first);
+            if step == 0 {
+                return Ok(Lanes::Long([vector, vector]));
+            }
+            let iota = self.code.b.iota_i32();
+            let iota = self.code.b.mul_i32(iota, Arg::Splat(step as u32));
+            let Lanes::Long(iota) = self.code.cast(Lanes::Int(iota), DType::I64)? else {
+                return lack("an index of 64 bits");
+            };
+            return Ok(Lanes::Long(iota.map(|half| self.code.b.add_i64(vector, half))));
+        }
         if Kind::of(dtype)? != Kind::Int {
             let last = self.code.b.add_imm(first, step.saturating_mul(lanes as i32));
             self.code.fits(first);
@@ -696,22 +709,4 @@ impl<'a> Selector<'a> {
 fn depends(tile: &Tile) -> bool {
     let any = |dim: &tilewright::dim::Dim| tile.ranges.iter().any(|other| dim.mentions(&other.label));
     tile.ranges.iter().any(|range| any(&range.start) || any(&range.end))
-}
-
-/// The register that holds lanes.
-fn raw(lanes: Lanes) -> ValueId {
-    match lanes {
-        Lanes::Float(value) | Lanes::Int(value) => value,
-        Lanes::Bool(mask) => mask.0,
-    }
-}
-
-/// Lanes like those given, in other registers.
-fn typed(like: &[Lanes], registers: &[ValueId]) -> Vec<Lanes> {
-    let one = |(like, register): (&Lanes, &ValueId)| match like {
-        Lanes::Float(_) => Lanes::Float(*register),
-        Lanes::Int(_) => Lanes::Int(*register),
-        Lanes::Bool(_) => Lanes::Bool(Mask(*register)),
-    };
-    like.iter().zip(registers).map(one).collect()
 }

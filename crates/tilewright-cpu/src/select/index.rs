@@ -119,7 +119,7 @@ impl Code<'_> {
             if tile.ranges.len() != index.len() {
                 return lack(format!("`{table}` read with {} indices", index.len()));
             }
-            if !matches!(tile.dtype, DType::I32 | DType::U8 | DType::I8 | DType::Bool) {
+            if !tile.dtype.is_int() && tile.dtype != DType::Bool {
                 return lack(format!("an index of type {}", tile.dtype));
             }
             let offset = i32::try_from(place.offset).map_err(|_| Lack("scratch too large".into()))?;
@@ -129,10 +129,11 @@ impl Code<'_> {
                 let position = self.b.sub_or(value, start, NO_VALUE);
                 let size = self.b.imm(tile.ranges[axis].size);
                 self.b.exit_if(Test::AboveEqual, position, size, NO_VALUE);
-                let bytes = self.times(position, 4 * place.strides[axis])?;
+                let bytes = self.times(position, place.strides[axis])?;
                 at = self.b.add(at, bytes);
             }
-            return Ok(self.b.load32s(Mem::at(at, 0)));
+            let word = Mem::at(at, 0);
+            return Ok(if tile.dtype == DType::I64 { self.b.load64(word) } else { self.b.load32s(word) });
         }
         let buffer = self.buffers.iter().position(|buffer| buffer.name == *table);
         let buffer = buffer.ok_or_else(|| Lack(format!("the table `{table}`")))?;

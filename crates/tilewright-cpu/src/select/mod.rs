@@ -8,6 +8,7 @@
 
 mod access;
 mod code;
+mod convert;
 mod function;
 mod group;
 mod index;

@@ -20,6 +20,10 @@ pub enum Kind {
     Int,
     /// A truth value: 1 or 0 in scratch.
     Bool,
+    /// f64.
+    Double,
+    /// i64.
+    Long,
 }
 
 impl Kind {
@@ -32,7 +36,17 @@ impl Kind {
             DType::F32 | DType::F16 | DType::Bf16 => Ok(Kind::Float),
             DType::U8 | DType::I8 | DType::I32 => Ok(Kind::Int),
             DType::Bool => Ok(Kind::Bool),
-            DType::F64 | DType::I64 | DType::ScaledF32 => lack(format!("lanes of type {dtype}")),
+            DType::F64 => Ok(Kind::Double),
+            DType::I64 => Ok(Kind::Long),
+            DType::ScaledF32 => lack(format!("lanes of type {dtype}")),
+        }
+    }
+
+    /// Bytes of an element in scratch.
+    pub fn bytes(self) -> i64 {
+        match self {
+            Kind::Double | Kind::Long => 8,
+            _ => 4,
         }
     }
 }
@@ -42,7 +56,7 @@ impl Kind {
 pub struct Place {
     /// Its first byte.
     pub offset: usize,
-    /// Elements per step, by axis.
+    /// Bytes per step, by axis.
     pub strides: Vec<i64>,
     /// The axis along which its rows run; none for a single element.
     pub inner: Option<usize>,
@@ -55,12 +69,12 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Space for elements of 4 bytes, at an offset divisible by 64.
+    /// Space for elements of a kind, at an offset divisible by 64.
     ///
     /// # Errors
     /// More than a family may take.
-    pub fn take(&mut self, elements: i64) -> Result<usize, Lack> {
-        let bytes = usize::try_from(elements).ok().and_then(|count| count.checked_mul(4));
+    pub fn take(&mut self, elements: i64, kind: Kind) -> Result<usize, Lack> {
+        let bytes = usize::try_from(elements.saturating_mul(kind.bytes())).ok();
         let end = bytes.and_then(|bytes| self.bytes.checked_add(bytes)).map(|end| end.next_multiple_of(64));
         match end {
             Some(end) if end <= MAX_SCRATCH => Ok(std::mem::replace(&mut self.bytes, end)),
@@ -97,6 +111,7 @@ pub fn places(
     let mut places = Vec::new();
     for (id, tile) in kernel.tiles.iter().enumerate() {
         let inner = wanted(id).or_else(|| inner(tile));
+        let kind = Kind::of(tile.dtype)?;
         let mut strides = vec![0; tile.ranges.len()];
         let mut stride = 1i64;
         if let Some(axis) = inner {
@@ -107,7 +122,8 @@ pub fn places(
             strides[axis] = stride;
             stride = stride.saturating_mul(range.size);
         }
-        let offset = scratch.take(stride.max(PADDED))?;
+        let offset = scratch.take(stride.max(PADDED), kind)?;
+        strides.iter_mut().for_each(|stride| *stride = stride.saturating_mul(kind.bytes()));
         places.push(Place { offset, strides, inner });
     }
     Ok(places)

@@ -114,7 +114,7 @@ impl<'a> Selector<'a> {
         let space = self.tile(id);
         let inner = self.code.places[id.0 as usize].inner;
         let Some(rows) = self.bounds(space, inner)? else { return Ok(None) };
-        let mut none = || lack("a factor without a place");
+        let mut none = |_| lack("a factor without a place");
         let Some(access) = self.code.access(&rows, statement, &mut none)? else { return Ok(None) };
         let Some(linear) = access.linear else { return Ok(None) };
         let zero = self.code.b.imm(0);
@@ -127,7 +127,7 @@ impl<'a> Selector<'a> {
         let place = &self.code.places[id.0 as usize];
         let offset = i32::try_from(place.offset).map_err(|_| Lack("scratch too large".into()))?;
         let pointer = self.code.b.lea(Mem::at(self.code.scratch, offset));
-        let strides = place.strides.iter().map(|stride| self.code.b.imm(4 * stride)).collect();
+        let strides = place.strides.iter().map(|stride| self.code.b.imm(*stride)).collect();
         Ok(Operand { pointer, strides, inner: place.inner })
     }
 
