@@ -17,10 +17,9 @@ use tilewright_cpu::machine::Level;
 use tilewright_cpu::{Native, Portable};
 
 /// What runs a program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runtime {
     /// The portable executor: compiled, on all cores.
-    #[default]
     Portable,
     /// Machine code where there is some, else the portable executor.
     Native,
@@ -28,6 +27,13 @@ pub enum Runtime {
     Interpreter,
     /// The tensor program evaluated, nothing compiled.
     Eval,
+}
+
+impl Default for Runtime {
+    /// Machine code where this machine has a level of instructions, else the portable executor.
+    fn default() -> Runtime {
+        if Level::detect().is_some() { Runtime::Native } else { Runtime::Portable }
+    }
 }
 
 impl Runtime {

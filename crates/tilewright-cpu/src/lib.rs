@@ -14,3 +14,14 @@ pub mod workers;
 
 pub use native::Native;
 pub use portable::Portable;
+
+use std::sync::Arc;
+
+/// What runs programs best on this machine: machine code where it has a level of instructions, else plain Rust; on
+/// `workers` workers, or as many as there are processors.
+pub fn best(workers: Option<usize>) -> Arc<dyn tilewright::runtime::Runtime> {
+    match workers.map_or_else(Native::detect, Native::new) {
+        Some(native) => Arc::new(native),
+        None => Arc::new(workers.map_or_else(Portable::detect, Portable::new)),
+    }
+}

@@ -53,7 +53,7 @@ pub enum Source {
 #[derive(Clone, Copy, Debug, Args)]
 pub struct RuntimeChoice {
     /// What runs the program (`tilewright list runtimes`)
-    #[arg(long, default_value = Runtime::Portable.name(), value_parser = runtime_parser())]
+    #[arg(long, default_value = Runtime::default().name(), value_parser = runtime_parser())]
     pub runtime: Runtime,
     /// The highest level of machine code: avx2, avx512, avx512dot or amx [default: what the processor has, or
     /// TILEWRIGHT_LEVEL]
