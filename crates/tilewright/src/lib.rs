@@ -32,6 +32,7 @@ pub mod journal;
 pub mod kernel;
 pub mod runtime;
 pub mod schedule;
+pub mod superopt;
 pub mod target;
 pub mod task;
 pub mod tensor;

@@ -11,6 +11,7 @@
 //! to minus infinity; a divisor of 0 gives the quotient 0, hence the remainder `a`.
 
 use super::dtype::{DType, Scalar};
+use crate::dim::Relation;
 
 /// How the type of the result follows from the types of the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,60 @@ pub enum TypeRule {
     To,
 }
 
+/// What a function of numbers is in algebra: what the checker of `superopt` and its rules may use of it. Laws hold over
+/// the reals; `docs/checker.md` says how they are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algebra {
+    /// a + b.
+    Add,
+    /// a - b.
+    Sub,
+    /// a · b.
+    Mul,
+    /// a / b.
+    Div,
+    /// -a.
+    Neg,
+    /// The lesser of two.
+    Min,
+    /// The greater of two.
+    Max,
+    /// a to the power of b.
+    Pow,
+    /// A comparison.
+    Compare(Relation),
+    /// Both of two truth values.
+    And,
+    /// One or both of two truth values.
+    Or,
+    /// The opposite of a truth value.
+    Not,
+    /// b where a, else c.
+    Select,
+    /// e to the power of a.
+    Exp,
+    /// 2 to the power of a.
+    Exp2,
+    /// The natural logarithm.
+    Log,
+    /// The natural logarithm of 1 + a.
+    Log1p,
+    /// The square root.
+    Sqrt,
+    /// The inverse of the square root.
+    Rsqrt,
+    /// 1 - 2 / (e^2a + 1).
+    Tanh,
+    /// 1 / (1 + e^-a).
+    Sigmoid,
+    /// The absolute value.
+    Abs,
+    /// The same number in another type, where that has it.
+    Cast,
+    /// No law but that equal arguments give equal results.
+    Opaque,
+}
+
 /// An elementwise function: a row of [`TABLE`], compared by name.
 #[derive(Debug)]
 pub struct Elementwise {
@@ -40,6 +95,8 @@ pub struct Elementwise {
     pub arity: usize,
     /// About how many cheap operations, such as an addition, one element costs.
     pub operations: u32,
+    /// What it is in algebra.
+    pub algebra: Algebra,
     /// The type of the result.
     pub types: TypeRule,
     /// The value at one element; `to` is the type of the result. Arguments are of the class that `types` asks for.
@@ -73,6 +130,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "add",
         arity: 2,
         operations: 1,
+        algebra: Algebra::Add,
         types: TypeRule::Number,
         eval: |a, _| arithmetic(a, i64::wrapping_add, |x, y| x + y),
         doc: "a + b",
@@ -81,6 +139,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "sub",
         arity: 2,
         operations: 1,
+        algebra: Algebra::Sub,
         types: TypeRule::Number,
         eval: |a, _| arithmetic(a, i64::wrapping_sub, |x, y| x - y),
         doc: "a - b",
@@ -89,6 +148,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "mul",
         arity: 2,
         operations: 1,
+        algebra: Algebra::Mul,
         types: TypeRule::Number,
         eval: |a, _| arithmetic(a, i64::wrapping_mul, |x, y| x * y),
         doc: "a * b",
@@ -97,6 +157,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "div",
         arity: 2,
         operations: 4,
+        algebra: Algebra::Div,
         types: TypeRule::Number,
         eval: |a, _| arithmetic(a, quotient, |x, y| x / y),
         doc: "a / b; of integers rounded down, and 0 where b = 0",
@@ -105,6 +166,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "rem",
         arity: 2,
         operations: 4,
+        algebra: Algebra::Opaque,
         types: TypeRule::Number,
         eval: |a, _| arithmetic(a, remainder, float_remainder),
         doc: "a - b * floor(a / b), with the sign of b; a where b = 0, NaN for floats",
@@ -113,6 +175,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "neg",
         arity: 1,
         operations: 1,
+        algebra: Algebra::Neg,
         types: TypeRule::Number,
         eval: |a, _| number(a, i64::wrapping_neg, |x| -x),
         doc: "-a",
@@ -121,6 +184,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "min",
         arity: 2,
         operations: 1,
+        algebra: Algebra::Min,
         types: TypeRule::Number,
         eval: |a, _| arithmetic(a, i64::min, float_min),
         doc: "the lesser; NaN if either is",
@@ -129,6 +193,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "max",
         arity: 2,
         operations: 1,
+        algebra: Algebra::Max,
         types: TypeRule::Number,
         eval: |a, _| arithmetic(a, i64::max, float_max),
         doc: "the greater; NaN if either is",
@@ -137,6 +202,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "pow",
         arity: 2,
         operations: 16,
+        algebra: Algebra::Pow,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(libm::pow(float(a, 0), float(a, 1))),
         doc: "a^b",
@@ -145,6 +211,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "eq",
         arity: 2,
         operations: 1,
+        algebra: Algebra::Compare(Relation::Eq),
         types: TypeRule::Compare,
         eval: |a, _| compare(a, |x, y| x == y, |x, y| x == y),
         doc: "a = b",
@@ -153,6 +220,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "ne",
         arity: 2,
         operations: 1,
+        algebra: Algebra::Compare(Relation::Ne),
         types: TypeRule::Compare,
         eval: |a, _| compare(a, |x, y| x != y, |x, y| x != y),
         doc: "a ≠ b; true if either is NaN",
@@ -161,6 +229,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "lt",
         arity: 2,
         operations: 1,
+        algebra: Algebra::Compare(Relation::Lt),
         types: TypeRule::Compare,
         eval: |a, _| compare(a, |x, y| x < y, |x, y| x < y),
         doc: "a < b",
@@ -169,6 +238,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "le",
         arity: 2,
         operations: 1,
+        algebra: Algebra::Compare(Relation::Le),
         types: TypeRule::Compare,
         eval: |a, _| compare(a, |x, y| x <= y, |x, y| x <= y),
         doc: "a ≤ b",
@@ -177,6 +247,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "gt",
         arity: 2,
         operations: 1,
+        algebra: Algebra::Compare(Relation::Gt),
         types: TypeRule::Compare,
         eval: |a, _| compare(a, |x, y| x > y, |x, y| x > y),
         doc: "a > b",
@@ -185,6 +256,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "ge",
         arity: 2,
         operations: 1,
+        algebra: Algebra::Compare(Relation::Ge),
         types: TypeRule::Compare,
         eval: |a, _| compare(a, |x, y| x >= y, |x, y| x >= y),
         doc: "a ≥ b",
@@ -193,6 +265,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "and",
         arity: 2,
         operations: 1,
+        algebra: Algebra::And,
         types: TypeRule::Bool,
         eval: |a, _| Scalar::Bool(truth(a, 0) & truth(a, 1)),
         doc: "a and b",
@@ -201,6 +274,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "or",
         arity: 2,
         operations: 1,
+        algebra: Algebra::Or,
         types: TypeRule::Bool,
         eval: |a, _| Scalar::Bool(truth(a, 0) | truth(a, 1)),
         doc: "a or b",
@@ -209,6 +283,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "not",
         arity: 1,
         operations: 1,
+        algebra: Algebra::Not,
         types: TypeRule::Bool,
         eval: |a, _| Scalar::Bool(!truth(a, 0)),
         doc: "not a",
@@ -217,6 +292,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "select",
         arity: 3,
         operations: 1,
+        algebra: Algebra::Select,
         types: TypeRule::Select,
         eval: |a, to| if truth(a, 0) { argument(a, 1) } else { argument(a, 2) }.carry(to),
         doc: "b where a, else c; the other is not looked at",
@@ -225,6 +301,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "exp",
         arity: 1,
         operations: 16,
+        algebra: Algebra::Exp,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, libm::exp)),
         doc: "e^a",
@@ -233,6 +310,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "exp2",
         arity: 1,
         operations: 16,
+        algebra: Algebra::Exp2,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, libm::exp2)),
         doc: "2^a",
@@ -241,6 +319,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "log",
         arity: 1,
         operations: 16,
+        algebra: Algebra::Log,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, libm::log)),
         doc: "the natural logarithm; NaN below 0",
@@ -249,6 +328,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "log1p",
         arity: 1,
         operations: 16,
+        algebra: Algebra::Log1p,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, libm::log1p)),
         doc: "log(1 + a), exact near 0; NaN below -1",
@@ -257,6 +337,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "sqrt",
         arity: 1,
         operations: 4,
+        algebra: Algebra::Sqrt,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, f64::sqrt)),
         doc: "the square root; NaN below 0",
@@ -265,6 +346,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "rsqrt",
         arity: 1,
         operations: 4,
+        algebra: Algebra::Rsqrt,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, |x| 1.0 / x.sqrt())),
         doc: "1 / sqrt(a)",
@@ -273,6 +355,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "tanh",
         arity: 1,
         operations: 16,
+        algebra: Algebra::Tanh,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, libm::tanh)),
         doc: "the hyperbolic tangent",
@@ -281,6 +364,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "sin",
         arity: 1,
         operations: 16,
+        algebra: Algebra::Opaque,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, libm::sin)),
         doc: "the sine of radians",
@@ -289,6 +373,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "cos",
         arity: 1,
         operations: 16,
+        algebra: Algebra::Opaque,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, libm::cos)),
         doc: "the cosine of radians",
@@ -297,6 +382,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "erf",
         arity: 1,
         operations: 16,
+        algebra: Algebra::Opaque,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, libm::erf)),
         doc: "the error function",
@@ -305,6 +391,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "sigmoid",
         arity: 1,
         operations: 16,
+        algebra: Algebra::Sigmoid,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, |x| 1.0 / (1.0 + libm::exp(-x)))),
         doc: "1 / (1 + e^-a)",
@@ -313,6 +400,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "abs",
         arity: 1,
         operations: 1,
+        algebra: Algebra::Abs,
         types: TypeRule::Number,
         eval: |a, _| number(a, i64::wrapping_abs, f64::abs),
         doc: "|a|",
@@ -321,6 +409,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "floor",
         arity: 1,
         operations: 1,
+        algebra: Algebra::Opaque,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, f64::floor)),
         doc: "the greatest whole number ≤ a",
@@ -329,6 +418,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "ceil",
         arity: 1,
         operations: 1,
+        algebra: Algebra::Opaque,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, f64::ceil)),
         doc: "the least whole number ≥ a",
@@ -337,6 +427,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "round",
         arity: 1,
         operations: 1,
+        algebra: Algebra::Opaque,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, f64::round_ties_even)),
         doc: "the nearest whole number, ties to even",
@@ -345,6 +436,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "trunc",
         arity: 1,
         operations: 1,
+        algebra: Algebra::Opaque,
         types: TypeRule::Float,
         eval: |a, _| Scalar::Float(map(a, f64::trunc)),
         doc: "the whole number next to a on the side of 0",
@@ -353,6 +445,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "cast",
         arity: 1,
         operations: 1,
+        algebra: Algebra::Cast,
         types: TypeRule::To,
         eval: |a, to| cast(argument(a, 0), to),
         doc: "a in the type `to`, rounded once; floats become integers by cutting, saturating and NaN as 0",
@@ -361,6 +454,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "shift_right",
         arity: 2,
         operations: 1,
+        algebra: Algebra::Opaque,
         types: TypeRule::Int,
         eval: |a, _| integers(a, shift_right),
         doc: "floor(a / 2^b), for 0 ≤ b ≤ 63 (b is clamped)",
@@ -369,6 +463,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "bit_and",
         arity: 2,
         operations: 1,
+        algebra: Algebra::Opaque,
         types: TypeRule::Int,
         eval: |a, _| integers(a, |x, y| x & y),
         doc: "the bits set in a and in b",
@@ -377,6 +472,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "bit_or",
         arity: 2,
         operations: 1,
+        algebra: Algebra::Opaque,
         types: TypeRule::Int,
         eval: |a, _| integers(a, |x, y| x | y),
         doc: "the bits set in a or in b",
@@ -385,6 +481,7 @@ pub static TABLE: &[Elementwise] = &[
         name: "from_f16_bits",
         arity: 1,
         operations: 1,
+        algebra: Algebra::Opaque,
         types: TypeRule::To,
         eval: |a, _| Scalar::Float(half::f16::from_bits(argument(a, 0).as_i64() as u16).to_f64()),
         doc: "the number whose half-precision bits are the low 16 bits of the integer a",

@@ -8,6 +8,7 @@
 //! equal elements (0 and -0 are) the first wins.
 
 use super::dtype::{DType, Scalar};
+use super::elementwise::Algebra;
 use std::cmp::Ordering;
 
 /// The most components that a state has.
@@ -18,6 +19,8 @@ pub const MAX_COMPONENTS: usize = 2;
 pub struct Monoid {
     /// The text name.
     pub name: &'static str,
+    /// What it does with two elements in algebra; where [`result`](Self::result) is 1, the result is a position instead.
+    pub algebra: Algebra,
     /// The types of the state's components, for elements of type `dtype`; the last argument is the accumulation
     /// type, which replaces the element type where the monoid does arithmetic.
     pub state: fn(dtype: DType, accumulate: DType) -> Vec<DType>,
@@ -62,6 +65,7 @@ pub fn find(name: &str) -> Option<&'static Monoid> {
 pub static TABLE: &[Monoid] = &[
     Monoid {
         name: "sum",
+        algebra: Algebra::Add,
         state: |_, accumulate| vec![accumulate],
         identity: |dtype| vec![Scalar::Int(0).carry(dtype)],
         absorb: |state, value, _| add(state, value),
@@ -74,6 +78,7 @@ pub static TABLE: &[Monoid] = &[
     },
     Monoid {
         name: "prod",
+        algebra: Algebra::Mul,
         state: |_, accumulate| vec![accumulate],
         identity: |dtype| vec![Scalar::Int(1).carry(dtype)],
         absorb: |state, value, _| multiply(state, value),
@@ -86,6 +91,7 @@ pub static TABLE: &[Monoid] = &[
     },
     Monoid {
         name: "max",
+        algebra: Algebra::Max,
         state: |dtype, _| vec![dtype],
         identity: |dtype| vec![least(dtype)],
         absorb: |state, value, _| extreme(state, value, Ordering::Greater),
@@ -100,6 +106,7 @@ pub static TABLE: &[Monoid] = &[
     },
     Monoid {
         name: "min",
+        algebra: Algebra::Min,
         state: |dtype, _| vec![dtype],
         identity: |dtype| vec![greatest(dtype)],
         absorb: |state, value, _| extreme(state, value, Ordering::Less),
@@ -112,6 +119,7 @@ pub static TABLE: &[Monoid] = &[
     },
     Monoid {
         name: "argmax",
+        algebra: Algebra::Max,
         state: |dtype, _| vec![dtype, DType::I32],
         identity: |dtype| vec![least(dtype), Scalar::Int(-1)],
         absorb: |state, value, index| locate(state, value, index, Ordering::Greater),
@@ -128,6 +136,7 @@ pub static TABLE: &[Monoid] = &[
     },
     Monoid {
         name: "argmin",
+        algebra: Algebra::Min,
         state: |dtype, _| vec![dtype, DType::I32],
         identity: |dtype| vec![greatest(dtype), Scalar::Int(-1)],
         absorb: |state, value, index| locate(state, value, index, Ordering::Less),
@@ -144,6 +153,7 @@ pub static TABLE: &[Monoid] = &[
     },
     Monoid {
         name: "any",
+        algebra: Algebra::Or,
         state: |dtype, _| vec![dtype],
         identity: |_| vec![Scalar::Bool(false)],
         absorb: |state, value, _| either(state, value),
