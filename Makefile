@@ -2,8 +2,9 @@
 # make test         everything that must pass, in under 15 minutes on two cores
 # make test-models  whole language models against their references, which takes minutes; brings their files
 # make fuzz         long generated tests
+# make sweep        every function of the machine code on all floats, about an hour of one core
 # make model        the protocol of the workers, by a model checker
-.PHONY: demo test test-models fuzz model lint setup python doc
+.PHONY: demo test test-models fuzz sweep model lint setup python doc
 
 CARGO ?= cargo
 
@@ -40,6 +41,9 @@ fuzz: setup
 	TILEWRIGHT_GGUF_FILES=1000000 $(CARGO) test --release -p tilewright-models --test gguf_fuzz -- --nocapture
 	TILEWRIGHT_PROGRAMS=5000 $(CARGO) test --release -p tilewright-cli --test generated -- --nocapture
 	TILEWRIGHT_RUNS=10000 $(CARGO) test --release -p tilewright-cpu --test stress -- --nocapture
+
+sweep: setup
+	$(CARGO) test --release -p tilewright-cpu --lib math -- --ignored --nocapture --test-threads=1
 
 model: setup
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/model $(CARGO) test --release -p tilewright-cpu --lib model

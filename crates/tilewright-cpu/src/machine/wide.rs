@@ -42,6 +42,8 @@ impl Builder {
         sub_i64 = long::VPSUBQ;
         /// The product of the low 32 bits of each lane, both signed.
         mul_low_i32 = long::VPMULDQ;
+        /// The product of the low 32 bits of each lane, both unsigned.
+        mul_low_u32 = long::VPMULUDQ;
         /// Lanes of `a` shifted left by those of `b`, which are unsigned; 0 from 64 on.
         shl_each_i64 = long::VPSLLVQ;
         /// Lanes of `a` shifted right, unsigned, by those of `b`, which are unsigned; 0 from 64 on.
@@ -139,6 +141,24 @@ impl Builder {
         // The upper `count` bits; a shift by 64 gives none.
         let sign = self.shl_i64(negative.0, 64 - count);
         self.or_bits(bits, sign)
+    }
+
+    /// From signed integers, to the nearest, ties to even.
+    pub fn i64_to_f64(&mut self, a: ValueId) -> ValueId {
+        if self.avx512() {
+            return self.full(&double::VCVTQQ2PD, &[a.into()]);
+        }
+        // Both halves exactly, by the significands of 2⁵² + low and of 1.5 · 2⁵² + high; then one rounding.
+        let (mask, low_bias) = (self.splat_bits64(0xffff_ffff), self.splat_f64(4_503_599_627_370_496.0));
+        let low = self.and_bits(a, mask);
+        let low = self.or_bits(low, low_bias);
+        let low = self.sub_f64(low, low_bias);
+        let high = self.sar_i64(a, 32);
+        let high_bias = self.splat_f64(6_755_399_441_055_744.0);
+        let high = self.add_i64(high, high_bias);
+        let high = self.sub_f64(high, high_bias);
+        let unit = self.splat_f64(4_294_967_296.0);
+        self.fma_mul_f64(high, unit, low)
     }
 
     /// Where a comparison of doubles holds.

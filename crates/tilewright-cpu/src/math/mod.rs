@@ -1,93 +1,116 @@
-//! Functions of f32 as machine instructions: polynomials over fused multiply-adds, one program for every level, so that
-//! results are bit-identical at all of them. NaN gives NaN.
+//! Functions of f32 as machine instructions: one row of [`TABLE`] each. One program serves every level, so that results are
+//! bit-identical at all of them. NaN gives NaN, except where `pow` says otherwise.
 //!
-//! | function | largest error, over all f32 | method |
-//! | --- | --- | --- |
-//! | [`exp`] | 1 ulp | Cody–Waite reduction, degree 6 |
-//! | [`sigmoid`] | 2.5 ulp | by `exp(−\|x\|)` |
-//! | [`tanh`] | 2.5 ulp | odd polynomial below 0.625, else by `exp(2\|x\|)` |
-//!
-//! An ulp of a subnormal result is 2⁻¹⁴⁹. Coefficients are those of the Cephes library (`expf`, `tanhf`).
+//! Polynomials run over fused multiply-adds. Those of `exp` and `tanh` are of the Cephes library (`expf`, `tanhf`); the others
+//! were fitted by weighted least squares iterated to the least largest error (Lawson), their coefficients rounded one by one.
+//! An ulp of a subnormal result is 2⁻¹⁴⁹. The errors that rows state, and which sweep found them, are in `docs/machine.md`.
 
-use crate::machine::{Builder, Compare, ValueId};
+mod erf;
+mod exp;
+mod log;
+mod pow;
+mod sigmoid;
+mod simple;
+mod trig;
 
 #[cfg(test)]
 mod tests;
 
+pub use erf::erf;
+pub use exp::{exp, exp2};
+pub use log::{log, log1p};
+pub use pow::pow;
+pub use sigmoid::{sigmoid, tanh};
+pub use simple::{abs, neg, rsqrt};
+pub use trig::{cos, sin};
+
+use crate::machine::{Builder, ValueId};
+
 const SIGN: f32 = -0.0;
 
-/// `e^x`: 0 below about −103.97, subnormals where the result is one, +∞ above about 88.72.
-pub fn exp(b: &mut Builder, x: ValueId) -> ValueId {
-    let (low, high) = (b.splat(-104.0), b.splat(89.0));
-    // A NaN is the second operand and passes.
-    let x = b.max_f32(low, x);
-    let x = b.min_f32(high, x);
-    let scaled = b.mul_f32(x, std::f32::consts::LOG2_E);
-    let n = b.round_f32(scaled, 0);
-    // ln 2 in two parts; n times the first is exact.
-    let r = b.fma_mul_of(n, -0.693_359_4, x);
-    let r = b.fma_mul_of(n, 2.121_944_4e-4, r);
-    let mut p = b.splat(1.987_569_2e-4);
-    for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
-        p = b.fma_mul(p, r, c);
+/// Instructions that compute a function, by its number of arguments.
+#[derive(Clone, Copy)]
+pub enum Code {
+    /// Of one argument.
+    One(fn(&mut Builder, ValueId) -> ValueId),
+    /// Of two.
+    Two(fn(&mut Builder, ValueId, ValueId) -> ValueId),
+}
+
+/// A function of f32.
+#[derive(Clone, Copy)]
+pub struct Function {
+    /// Its name in tensor programs.
+    pub name: &'static str,
+    /// The largest error in ulp; 0.5 where the result is the nearest float, or exact.
+    pub ulp: f64,
+    /// Its instructions.
+    pub code: Code,
+}
+
+impl Function {
+    /// Adds the instructions; `None` if there are not as many arguments as it takes.
+    pub fn build(&self, b: &mut Builder, args: &[ValueId]) -> Option<ValueId> {
+        match (self.code, args) {
+            (Code::One(code), [x]) => Some(code(b, *x)),
+            (Code::Two(code), [x, y]) => Some(code(b, *x, *y)),
+            _ => None,
+        }
     }
-    let square = b.mul_f32(r, r);
-    let p = b.fma_mul(p, square, r);
-    let p = b.add_f32(p, 1.0);
-    // 2^n in two factors, so that neither leaves the range and a subnormal result is rounded once.
-    let n = b.f32_to_i32(n);
-    let half = b.sar_i32(n, 1);
-    let rest = b.sub_i32(n, half);
-    let p = scale(b, p, half);
-    scale(b, p, rest)
 }
 
-/// `p · 2^n` for `n` in −126..=127.
-fn scale(b: &mut Builder, p: ValueId, n: ValueId) -> ValueId {
-    let one = b.splat(1.0);
-    let bits = b.shl_i32(n, 23);
-    let factor = b.add_i32(bits, one);
-    b.mul_f32(p, factor)
+/// The function of this name.
+pub fn find(name: &str) -> Option<&'static Function> {
+    TABLE.iter().find(|function| function.name == name)
 }
 
-/// `1 / (1 + e^−x)`.
-pub fn sigmoid(b: &mut Builder, x: ValueId) -> ValueId {
-    let below = b.or_bits(x, SIGN);
-    let e = exp(b, below);
-    let one = b.splat(1.0);
-    let positive = b.compare_f32(Compare::GreaterEqual, x, 0.0);
-    let above = b.blend(positive, one, e);
-    let sum = b.add_f32(e, 1.0);
-    b.div_f32(above, sum)
+macro_rules! one {
+    ($name:literal, $ulp:literal, $code:expr) => {
+        Function { name: $name, ulp: $ulp, code: Code::One($code) }
+    };
 }
 
-/// The hyperbolic tangent.
-pub fn tanh(b: &mut Builder, x: ValueId) -> ValueId {
-    let sign_bit = b.splat(SIGN);
-    let magnitude = b.andn_bits(sign_bit, x);
-    let sign = b.and_bits(x, SIGN);
-    let double = b.add_f32(magnitude, magnitude);
-    let e = exp(b, double);
-    let sum = b.add_f32(e, 1.0);
-    let two = b.splat(2.0);
-    let part = b.div_f32(two, sum);
-    let one = b.splat(1.0);
-    let large = b.sub_f32(one, part);
-    let square = b.mul_f32(magnitude, magnitude);
-    let mut p = b.splat(-5.704_988_7e-3);
-    for c in [2.063_908_8e-2, -5.373_971_6e-2, 1.333_144_2e-1, -3.333_328e-1] {
-        p = b.fma_mul(p, square, c);
-    }
-    let p = b.mul_f32(p, square);
-    let small = b.fma_mul(p, magnitude, magnitude);
-    let limit = b.compare_f32(Compare::Less, magnitude, 0.625);
-    let value = b.blend(limit, small, large);
-    b.or_bits(value, sign)
+macro_rules! two {
+    ($name:literal, $ulp:literal, $code:expr) => {
+        Function { name: $name, ulp: $ulp, code: Code::Two($code) }
+    };
 }
 
-impl Builder {
-    /// `a · factor + c`, with the factor a constant.
-    fn fma_mul_of(&mut self, a: ValueId, factor: f32, c: ValueId) -> ValueId {
-        self.fma_add(c, a, factor)
-    }
+/// Every function, once.
+pub static TABLE: &[Function] = &[
+    two!("add", 0.5, |b, x, y| b.add_f32(x, y)),
+    two!("sub", 0.5, |b, x, y| b.sub_f32(x, y)),
+    two!("mul", 0.5, |b, x, y| b.mul_f32(x, y)),
+    two!("div", 0.5, |b, x, y| b.div_f32(x, y)),
+    two!("min", 0.5, |b, x, y| b.lesser_f32(x, y)),
+    two!("max", 0.5, |b, x, y| b.greater_f32(x, y)),
+    two!("pow", 0.501, pow),
+    one!("neg", 0.5, neg),
+    one!("abs", 0.5, abs),
+    one!("floor", 0.5, |b, x| b.round_f32(x, 1)),
+    one!("ceil", 0.5, |b, x| b.round_f32(x, 2)),
+    one!("round", 0.5, |b, x| b.round_f32(x, 0)),
+    one!("trunc", 0.5, |b, x| b.round_f32(x, 3)),
+    one!("sqrt", 0.5, |b, x| b.sqrt_f32(x)),
+    one!("rsqrt", 1.5, rsqrt),
+    one!("exp", 1.0, exp),
+    one!("exp2", 1.0, exp2),
+    one!("log", 1.5, log),
+    one!("log1p", 1.5, log1p),
+    one!("sigmoid", 2.5, sigmoid),
+    one!("tanh", 2.5, tanh),
+    one!("sin", 1.5, sin),
+    one!("cos", 1.5, cos),
+    one!("erf", 1.5, erf),
+];
+
+/// `|x|`.
+fn magnitude(b: &mut Builder, x: ValueId) -> ValueId {
+    let sign = b.splat(SIGN);
+    b.andn_bits(sign, x)
+}
+
+/// `a · factor + c`, with the factor a constant.
+fn fma_of(b: &mut Builder, a: ValueId, factor: f32, c: ValueId) -> ValueId {
+    b.fma_add(c, a, factor)
 }

@@ -9,7 +9,7 @@ use tilewright::tensor::{DType, Elementwise, Monoid, Scalar};
 use super::code::{Code, Lack, lack};
 use super::lanes::Lanes;
 use super::place::Kind;
-use crate::machine::{Arg, Builder, Compare, Mask, ValueId};
+use crate::machine::{Builder, Compare, Mask, ValueId};
 use crate::math;
 
 impl Code<'_> {
@@ -242,36 +242,11 @@ fn compare(name: &str) -> Option<Compare> {
 }
 
 fn one_float(b: &mut Builder, name: &str, x: ValueId) -> Option<ValueId> {
-    Some(match name {
-        "neg" => b.xor_bits(x, Arg::Splat(1 << 31)),
-        "abs" => b.and_bits(x, Arg::Splat(!(1 << 31))),
-        "sqrt" => b.sqrt_f32(x),
-        // Two roundings: within 1.5 ulp.
-        "rsqrt" => {
-            let (root, one) = (b.sqrt_f32(x), b.splat(1.0));
-            b.div_f32(one, root)
-        }
-        "exp" => math::exp(b, x),
-        "sigmoid" => math::sigmoid(b, x),
-        "tanh" => math::tanh(b, x),
-        "round" => b.round_f32(x, 0),
-        "floor" => b.round_f32(x, 1),
-        "ceil" => b.round_f32(x, 2),
-        "trunc" => b.round_f32(x, 3),
-        _ => return None,
-    })
+    math::find(name)?.build(b, &[x])
 }
 
 fn two_floats(b: &mut Builder, name: &str, x: ValueId, y: ValueId) -> Option<ValueId> {
-    Some(match name {
-        "add" => b.add_f32(x, y),
-        "sub" => b.sub_f32(x, y),
-        "mul" => b.mul_f32(x, y),
-        "div" => b.div_f32(x, y),
-        "max" => b.greater_f32(x, y),
-        "min" => b.lesser_f32(x, y),
-        _ => return None,
-    })
+    math::find(name)?.build(b, &[x, y])
 }
 
 fn one_integer(b: &mut Builder, name: &str, x: ValueId) -> Option<ValueId> {
