@@ -130,6 +130,7 @@ pub struct Engine {
     program: Program,
     executable: Option<Executable>,
     workers: usize,
+    runtime: Runtime,
 }
 
 impl Engine {
@@ -158,7 +159,12 @@ impl Engine {
         };
         let executable =
             options.map(|options| compile(program, &Target::portable(), &options)).transpose()?;
-        Ok(Engine { program: program.clone(), executable, workers })
+        Ok(Engine { program: program.clone(), executable, workers, runtime })
+    }
+
+    /// Whether sums may be added in another order than that of their indices.
+    pub fn reassociates(&self) -> bool {
+        self.runtime == Runtime::Native
     }
 
     /// How many workers run it.

@@ -78,6 +78,8 @@ impl Portable {
             program: Arc::clone(program),
             pool: Arc::clone(&self.pool),
             bound: Mutex::new(None),
+            arenas: Mutex::new(Vec::new()),
+            counters: workers::Counters::default(),
             code,
         }))
     }
@@ -97,6 +99,9 @@ struct Ready {
     program: Arc<kernel::Program>,
     pool: Arc<Pool>,
     bound: Mutex<Option<Arc<Bound>>>,
+    /// Temporaries of runs that are over.
+    arenas: Mutex<Vec<Arena>>,
+    counters: workers::Counters,
     code: Option<Families>,
 }
 
@@ -125,7 +130,8 @@ impl Loaded for Ready {
     fn run(&self, plan: &Plan, memory: &mut Memory<'_>, control: &Control) -> Result<(), Error> {
         let tasks = &self.program.tasks;
         let bound = self.bind(plan)?;
-        let mut arena = Arena::new(plan.arena_bytes)?;
+        let spare = self.arenas.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut arena = Arena::new(plan.arena_bytes, spare)?;
         let mut slots = memory.slots.iter_mut();
         let mut buffers = Vec::new();
         for (buffer, size) in tasks.buffers.iter().zip(&plan.buffers) {
@@ -137,7 +143,7 @@ impl Loaded for Ready {
                         tensor.bytes().as_ptr().cast_mut()
                     }
                     Some(Slot::Write(tensor)) if tensor.bytes().len() == size.bytes => {
-                        if *kind == BufferKind::Output {
+                        if POISONED && *kind == BufferKind::Output {
                             tensor.bytes_mut().fill(POISON);
                         }
                         tensor.bytes_mut().as_mut_ptr()
@@ -172,14 +178,17 @@ impl Loaded for Ready {
             control,
             tables: &Tables(&run),
             workers: useful_workers(&self.pool, plan.tasks),
+            counters: &self.counters,
         };
-        workers::run(&self.pool, &work, |_| Bodies {
+        let outcome = workers::run(&self.pool, &work, |_| Bodies {
             run: &run,
             frames: run.bound.kernels.iter().map(|_| None).collect(),
             code: self.code.as_ref().zip(listed.as_ref()),
             scratch: run.bound.kernels.iter().map(|_| None).collect(),
             machine: Worker::new(&run.buffers),
-        })
+        });
+        self.arenas.lock().unwrap_or_else(PoisonError::into_inner).push(arena);
+        outcome
     }
 }
 
@@ -230,21 +239,33 @@ impl Ready {
     }
 }
 
-/// What memory holds before it is written: NaN in every float type, so that an element nobody wrote shows.
+/// What memory holds before it is written, where runs are checked for it: NaN in every float type, so that an element
+/// nobody wrote shows.
 const POISON: u8 = 0xff;
+
+/// Whether memory is filled before a run. A write of everything costs as much as many programs do.
+const POISONED: bool = cfg!(debug_assertions);
 
 /// Temporaries.
 struct Arena(Vec<u8>);
 
 impl Arena {
-    fn new(bytes: u64) -> Result<Arena, Error> {
-        let mut arena = Vec::new();
-        let count = usize::try_from(bytes).ok().filter(|&count| arena.try_reserve_exact(count).is_ok());
+    /// This many bytes at least, in the memory of another run where there is one.
+    fn new(bytes: u64, spare: Option<Arena>) -> Result<Arena, Error> {
+        let Arena(mut arena) = spare.unwrap_or(Arena(Vec::new()));
+        let has = arena.len();
+        let count = usize::try_from(bytes).ok();
+        let count = count.filter(|&count| arena.try_reserve_exact(count.saturating_sub(has)).is_ok());
         let Some(count) = count else {
             let table = "the system gives no more memory for temporaries".into();
             return Err(Error::Memory { needed: bytes, limit: 0, table });
         };
-        arena.resize(count, POISON);
+        if POISONED {
+            arena.fill(POISON);
+        }
+        if arena.len() < count {
+            arena.resize(count, POISON);
+        }
         Ok(Arena(arena))
     }
 

@@ -61,6 +61,17 @@ pub struct Work<'a> {
     pub tables: &'a (dyn Env + Sync),
     /// How many workers of the pool take part.
     pub workers: usize,
+    /// The counters of a run that is over.
+    pub counters: &'a Counters,
+}
+
+/// Event counters that no run uses, for the next one.
+pub struct Counters(Mutex<Vec<Counter>>);
+
+impl Default for Counters {
+    fn default() -> Counters {
+        Counters(Mutex::new(Vec::new()))
+    }
 }
 
 /// An event cell, two cache lines from its neighbours, which processors fetch in pairs.
@@ -114,7 +125,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub fn run<B: Body>(pool: &Pool, work: &Work<'_>, start: impl Fn(usize) -> B + Sync) -> Result<(), Error> {
     let shared = Shared {
         work,
-        counters: (0..work.plan.cells()).map(|_| Counter(AtomicU32::new(0))).collect(),
+        counters: work.counters.take(work.plan.cells()),
         abort: AtomicBool::new(false),
         failure: Mutex::new(None),
         finished: AtomicU64::new(0),
@@ -127,6 +138,7 @@ pub fn run<B: Body>(pool: &Pool, work: &Work<'_>, start: impl Fn(usize) -> B + S
             shared.queue(worker, &mut start(worker));
         }
     });
+    *lock(&work.counters.0) = shared.counters;
     if let Some(error) = shared.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
@@ -136,6 +148,17 @@ pub fn run<B: Body>(pool: &Pool, work: &Work<'_>, start: impl Fn(usize) -> B + S
 /// An edge without a value, as an error of the program's inputs.
 pub fn fault(place: &Symbol, error: &EvalError) -> Error {
     Error::Input { subject: place.to_string(), message: error.to_string() }
+}
+
+impl Counters {
+    /// This many counters, all 0.
+    fn take(&self, count: usize) -> Vec<Counter> {
+        let mut counters = std::mem::take(&mut *lock(&self.0));
+        counters.truncate(count);
+        counters.iter().for_each(|counter| counter.0.store(0, Ordering::Relaxed));
+        counters.resize_with(count, || Counter(AtomicU32::new(0)));
+        counters
+    }
 }
 
 impl Shared<'_> {

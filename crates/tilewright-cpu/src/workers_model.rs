@@ -68,6 +68,7 @@ impl Case {
             control,
             tables: &self.symbols,
             workers: 2,
+            counters: &Counters::default(),
         };
         let outcome = run(&pool, &work, |_| Toucher { case: self, cells: &cells, faults });
         if outcome.is_ok() {

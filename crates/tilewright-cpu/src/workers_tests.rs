@@ -51,7 +51,8 @@ impl Case {
     fn run(&self, pool: &Pool, workers: usize, control: &Control, log: &Log) -> Result<(), Error> {
         let steps = &self.stages.kernel.worker;
         let (families, plan, tables) = (&self.edges, &self.plan, &self.symbols);
-        let work = Work { steps, families, plan, control, tables, workers };
+        let counters = &Counters::default();
+        let work = Work { steps, families, plan, control, tables, workers, counters };
         run(pool, &work, |worker| Recorder { log, random: log.seed ^ (worker as u64 + 1) << 32 })
     }
 

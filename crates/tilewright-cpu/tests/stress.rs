@@ -170,6 +170,7 @@ fn runs_end_right_or_say_why() {
             control: &control,
             tables: &symbols,
             workers,
+            counters: &workers::Counters::default(),
         };
         let start = Instant::now();
         let outcome = workers::run(&pools[workers - 1], &work, |worker| {

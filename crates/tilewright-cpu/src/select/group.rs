@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use tilewright::block::Range;
 use tilewright::dim::{Cond, Symbol};
 use tilewright::kernel::{Argument, Statement, Tile, TileId};
-use tilewright::tensor::{DType, Monoid};
+use tilewright::tensor::{DType, Monoid, Scalar};
 
 use super::access::{Access, RowAccess, Shape, block_step, narrows};
 use super::code::{Code, Lack, lack};
@@ -87,7 +88,11 @@ impl<'a> Selector<'a> {
 
     /// Computes the range of each axis of a space.
     pub fn range(&mut self, space: &Tile, axis: usize) -> Result<(ValueId, ValueId), Lack> {
-        let range = &space.ranges[axis];
+        self.bounds_of(&space.ranges[axis])
+    }
+
+    /// The first index of a range, and how many there are, which may be less than 1.
+    pub fn bounds_of(&mut self, range: &Range) -> Result<(ValueId, ValueId), Lack> {
         let start = self.code.dim(&range.start)?;
         let end = self.code.dim(&range.end)?;
         let b = &mut self.code.b;
@@ -114,7 +119,7 @@ impl<'a> Selector<'a> {
     }
 
     /// The loops over the rows of a space.
-    fn rows(
+    pub fn rows(
         &mut self,
         space: &'a Tile,
         inner: Option<usize>,
@@ -168,7 +173,7 @@ impl<'a> Selector<'a> {
     }
 
     /// The address in scratch of a tile's element at the positions of a row.
-    fn address(&mut self, id: TileId, rows: &Rows<'_>) -> Result<ValueId, Lack> {
+    pub fn address(&mut self, id: TileId, rows: &Rows<'_>) -> Result<ValueId, Lack> {
         let (tile, place) = (self.tile(id), &self.code.places[id.0 as usize]);
         let offset = i32::try_from(place.offset).map_err(|_| Lack("scratch too large".into()))?;
         let mut at = self.code.b.lea(Mem::at(self.code.scratch, offset));
@@ -235,16 +240,8 @@ impl<'a> Selector<'a> {
                     Ready::Access(access, at)
                 }
                 (Statement::Reduce { monoid, mask, state, .. }, None) => {
-                    let [state] = state.as_slice() else {
+                    if state.len() != 1 {
                         return lack(format!("the monoid `{}`", monoid.name));
-                    };
-                    let narrow = matches!(self.tile(*state).dtype, DType::F16 | DType::Bf16);
-                    if narrow && monoid.rounds && !self.along(*state, rows)? {
-                        return lack(format!(
-                            "a {} that is rounded to {}",
-                            monoid.name,
-                            self.tile(*state).dtype
-                        ));
                     }
                     let (mut interval, mut temporary) = (all, None);
                     match rows.row() {
@@ -457,6 +454,13 @@ impl<'a> Selector<'a> {
                         _ => None,
                     });
                     let kind = kinds.next().map_or_else(|| Kind::of(dtype), Ok)?;
+                    // A number that is no single: the function is computed in doubles and rounded once.
+                    let wide = kind == Kind::Float
+                        && function.name != "cast"
+                        && arguments.iter().any(
+                            |argument| matches!(argument, Argument::Literal(value) if !is_single(*value)),
+                        );
+                    let kind = if wide { Kind::Double } else { kind };
                     let mut lanes = Vec::new();
                     for (argument, temporary) in arguments.iter().zip(temporaries) {
                         lanes.push(match argument {
@@ -484,7 +488,17 @@ impl<'a> Selector<'a> {
                             Argument::Holds(cond) => Lanes::Bool(self.condition(cond, row, at)?),
                         });
                     }
-                    Some((*result, self.code.function(function, &lanes, dtype)?))
+                    if wide {
+                        for lanes in &mut lanes {
+                            if let Lanes::Float(_) = lanes {
+                                *lanes = self.code.cast(*lanes, DType::F64)?;
+                            }
+                        }
+                        let value = self.code.function(function, &lanes, DType::F64)?;
+                        Some((*result, self.code.cast(value, dtype)?))
+                    } else {
+                        Some((*result, self.code.function(function, &lanes, dtype)?))
+                    }
                 }
                 (
                     Statement::Reduce { monoid, argument, mask, state, .. },
@@ -709,4 +723,10 @@ impl<'a> Selector<'a> {
 fn depends(tile: &Tile) -> bool {
     let any = |dim: &tilewright::dim::Dim| tile.ranges.iter().any(|other| dim.mentions(&other.label));
     tile.ranges.iter().any(|range| any(&range.start) || any(&range.end))
+}
+
+/// Whether a number beside floats of up to 32 bits is one of them.
+fn is_single(value: Scalar) -> bool {
+    let wide = value.as_f64();
+    f64::from(wide as f32) == wide || wide.is_nan()
 }

@@ -239,6 +239,11 @@ impl Code<'_> {
     /// Whether a condition holds, as 1 or 0.
     pub fn truth(&mut self, condition: &Cond) -> Result<ValueId, Lack> {
         let (one, zero) = (self.b.imm(1), self.b.imm(0));
+        match condition {
+            Cond::True => return Ok(one),
+            Cond::False => return Ok(zero),
+            _ => {}
+        }
         let then = self.b.block("true", &[]);
         let done = self.b.block("truth", &[crate::machine::Class::General]);
         self.enter();

@@ -8,9 +8,11 @@
 
 mod access;
 mod code;
+mod contraction;
 mod convert;
 mod function;
 mod group;
+mod in_order;
 mod index;
 mod lanes;
 mod place;
@@ -26,7 +28,7 @@ use place::Scratch;
 use plan::Item;
 use product::Operand;
 use tilewright::dim::Symbol;
-use tilewright::kernel::{Kernel, Statement, Tile, TileId};
+use tilewright::kernel::{Kernel, Mask, Statement, Tile, TileId};
 use tilewright::task::{Buffer, Family};
 
 use crate::machine::{Level, Program};
@@ -63,10 +65,21 @@ pub fn select(
     if !kernel.channels.is_empty() {
         return lack("channels");
     }
-    let mut scratch = Scratch::default();
+    let mut scratch;
     let statements = || kernel.prologue.iter().chain(&role.body);
-    let factors = plan::factors(kernel, statements());
-    let places = place::places(kernel, &mut scratch, &|id| factors.get(&TileId(id as u32)).copied())?;
+    let mut factors = plan::factors(kernel, statements());
+    let places = loop {
+        scratch = Scratch::default();
+        let wanted = |id: usize| factors.get(&TileId(id as u32)).copied();
+        let places = place::places(kernel, &mut scratch, &wanted)?;
+        // Factors of what has no form are read term by term, from scratch.
+        let others = plan::formless(kernel, statements(), &places);
+        let before = factors.len();
+        factors.retain(|id, _| !others.contains(id));
+        if factors.len() == before {
+            break places;
+        }
+    };
     let items = plan::items(kernel, statements(), &factors)?;
     let mut kept = BTreeSet::new();
     plan::kept(kernel, &items, &mut kept);
@@ -89,16 +102,28 @@ impl<'a> Selector<'a> {
         &self.kernel.tiles[id.0 as usize]
     }
 
+    /// A product in the form that it has, or term by term.
+    fn any_product(&mut self, factors: &[TileId], sum: TileId, mask: &'a Mask) -> Result<(), Lack> {
+        if let [a, b] = factors
+            && let Some(form) = product::form(self.kernel, self.code.places, [*a, *b, sum], mask)
+        {
+            return self.product([*a, *b, sum], mask, &form);
+        }
+        self.contraction(factors, sum, mask)
+    }
+
     fn items(&mut self, items: &[Item<'a>]) -> Result<(), Lack> {
         for item in items {
             match item {
                 Item::Group(statements) => self.group(statements)?,
                 Item::Operand(statement) => self.operand(statement)?,
-                Item::Product(Statement::Mma { a, b, c, mask, .. }) => self.product([*a, *b, *c], mask)?,
-                Item::Product(Statement::Contract { factors, sum, mask }) => match factors.as_slice() {
-                    [a, b] => self.product([*a, *b, *sum], mask)?,
-                    _ => return lack("a contraction of other than two factors"),
-                },
+                Item::InOrder(statement) => self.in_order(statement)?,
+                Item::Product(Statement::Mma { a, b, c, mask, .. }) => {
+                    self.any_product(&[*a, *b], *c, mask)?
+                }
+                Item::Product(Statement::Contract { factors, sum, mask }) => {
+                    self.any_product(factors, *sum, mask)?;
+                }
                 Item::Product(other) => return lack(format!("the statement `{}`", plan::name(other))),
                 Item::Loop(coordinate, extent, body) => {
                     let zero = self.code.b.imm(0);

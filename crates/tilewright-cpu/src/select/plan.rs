@@ -5,9 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilewright::dim::{Dim, Symbol};
 use tilewright::kernel::{Kernel, Statement, Tile, TileId};
 use tilewright::task::BufferId;
+use tilewright::tensor::DType;
 
 use super::code::{Lack, lack};
 use super::index::split;
+use super::place::{Place, inner};
+use super::product::form;
 
 /// The most statements in one loop.
 const GROUP: usize = 64;
@@ -23,6 +26,8 @@ pub enum Item<'a> {
     Group(Vec<&'a Statement>),
     /// A load of a tile that only products read.
     Operand(&'a Statement),
+    /// A reduction element by element.
+    InOrder(&'a Statement),
     /// A product.
     Product(&'a Statement),
 }
@@ -61,6 +66,7 @@ pub fn items<'a>(
             // Whatever gives a token has completed when the next statement runs.
             Statement::Await { .. } => {}
             Statement::Mma { .. } | Statement::Contract { .. } => items.push(Item::Product(statement)),
+            Statement::Reduce { .. } if in_order(kernel, statement) => items.push(Item::InOrder(statement)),
             _ if space(statement).is_some() => match items.last_mut() {
                 Some(Item::Group(group)) if joins(kernel, group, statement) => group.push(statement),
                 _ => items.push(Item::Group(vec![statement])),
@@ -84,6 +90,34 @@ pub fn factors<'a>(
         .filter(|(id, _)| !other.contains(id))
         .filter_map(|(id, axis)| Some((id, axis?)))
         .collect()
+}
+
+/// The factors of products that have no form.
+pub fn formless<'a>(
+    kernel: &Kernel,
+    statements: impl IntoIterator<Item = &'a Statement>,
+    places: &[Place],
+) -> BTreeSet<TileId> {
+    let mut found = BTreeSet::new();
+    for statement in statements {
+        match statement {
+            Statement::Loop { body, .. } => found.extend(formless(kernel, body, places)),
+            Statement::Mma { a, b, c, mask, .. } if form(kernel, places, [*a, *b, *c], mask).is_none() => {
+                found.extend([*a, *b]);
+            }
+            Statement::Contract { factors, sum, mask } => {
+                let has = match factors.as_slice() {
+                    [a, b] => form(kernel, places, [*a, *b, *sum], mask).is_some(),
+                    _ => false,
+                };
+                if !has {
+                    found.extend(factors);
+                }
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 /// Collects what is loaded, and what is read or written in any other way than by a product's factor.
@@ -121,6 +155,19 @@ fn neighbours(tile: &Tile, index: &[Dim]) -> Option<usize> {
             && !before.iter().any(|dim| dim.mentions(label))
     };
     (0..tile.ranges.len()).rev().find(moves)
+}
+
+/// Whether a reduction goes through its elements one by one: one that gives a position, and one along rows whose result
+/// another order could throw far off, which is a product that may overflow on the way and a sum that is rounded to few
+/// bits at each step.
+fn in_order(kernel: &Kernel, statement: &Statement) -> bool {
+    let Statement::Reduce { monoid, argument, state, .. } = statement else { return false };
+    let [state] = state.as_slice() else { return true };
+    let (argument, state) = (&kernel.tiles[argument.0 as usize], &kernel.tiles[state.0 as usize]);
+    let label = inner(argument).map(|axis| &argument.ranges[axis].label);
+    let along = state.ranges.iter().any(|range| Some(&range.label) == label);
+    let narrow = matches!(state.dtype, DType::F16 | DType::Bf16);
+    !along && monoid.rounds && state.dtype.is_float() && (narrow || monoid.name == "prod")
 }
 
 /// The names of tables that a statement's own index expressions read, its tiles' ranges among them.
@@ -206,7 +253,7 @@ pub fn kept(kernel: &Kernel, items: &[Item<'_>], kept: &mut BTreeSet<TileId>) {
                 kept.extend(tiles.map(|(id, _)| TileId(id as u32)));
                 self::kept(kernel, body, kept);
             }
-            Item::Operand(statement) | Item::Product(statement) => {
+            Item::Operand(statement) | Item::Product(statement) | Item::InOrder(statement) => {
                 kept.extend(by_name(statement));
                 kept.extend(statement.reads());
                 kept.extend(statement.writes());

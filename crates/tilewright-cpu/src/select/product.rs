@@ -7,13 +7,14 @@
 //!
 //! What follows the last whole register tile is a smaller one, its last vector masked.
 
-use tilewright::dim::{Cond, Symbol};
-use tilewright::kernel::{Mask, Statement, TileId};
+use tilewright::dim::{Cond, Dim, Symbol};
+use tilewright::kernel::{Kernel, Mask, Statement, TileId};
 use tilewright::tensor::DType;
 
 use super::code::{Code, Lack, lack};
 use super::index::Interval;
 use super::lanes::Part;
+use super::place::Place;
 use super::{Selector, access, plan};
 use crate::machine::rows::moves;
 use crate::machine::{Arg, Builder, Cond as Test, Level, Masking, Mem, ValueId, Width};
@@ -28,8 +29,6 @@ pub struct Operand {
     pub pointer: ValueId,
     /// Bytes from one position to the next, by axis.
     pub strides: Vec<ValueId>,
-    /// The axis along which neighbours are neighbours in memory.
-    pub inner: Option<usize>,
 }
 
 /// One part of a product's labels: rows, columns or depth.
@@ -40,17 +39,17 @@ struct Line {
     count: ValueId,
     /// Bytes per step, in the tiles that have it: of the left factor, the right one and the sum.
     strides: [Option<ValueId>; 3],
-    /// Whether neighbours are neighbours in memory, by tile.
-    inner: [bool; 3],
 }
 
-/// What restricts a product.
-enum Limit<'a> {
+/// What the condition of a product restricts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Limit {
+    /// Nothing.
     None,
-    /// A condition that varies along columns but not depth.
-    Columns(&'a Cond),
-    /// A condition that varies along depth but not columns.
-    Depth(&'a Cond),
+    /// Columns, but not depth.
+    Columns,
+    /// Depth, but not columns.
+    Depth,
 }
 
 /// A product in progress.
@@ -59,7 +58,8 @@ struct Product<'a> {
     columns: Line,
     depth: Line,
     at: [ValueId; 3],
-    limit: Limit<'a>,
+    limit: Limit,
+    condition: &'a Cond,
 }
 
 impl<'a> Selector<'a> {
@@ -99,9 +99,8 @@ impl<'a> Selector<'a> {
         self.code.b.jump(done, &args);
         self.code.b.switch_to(done);
         let params = self.code.b.params(done);
-        let inner = self.code.places[id.0 as usize].inner;
         debug_assert_eq!(params.len(), 1 + tile.ranges.len());
-        self.operands.insert(*id, Operand { pointer: params[0], strides: params[1..].to_vec(), inner });
+        self.operands.insert(*id, Operand { pointer: params[0], strides: params[1..].to_vec() });
         failed.map_or(Ok(()), Err)
     }
 
@@ -128,20 +127,12 @@ impl<'a> Selector<'a> {
         let offset = i32::try_from(place.offset).map_err(|_| Lack("scratch too large".into()))?;
         let pointer = self.code.b.lea(Mem::at(self.code.scratch, offset));
         let strides = place.strides.iter().map(|stride| self.code.b.imm(*stride)).collect();
-        Ok(Operand { pointer, strides, inner: place.inner })
+        Ok(Operand { pointer, strides })
     }
 
-    /// `c[m, n] += Σ_k a[m, k] · b[n, k]`.
-    pub fn product(&mut self, ids: [TileId; 3], mask: &'a Mask) -> Result<(), Lack> {
-        if !mask.tiles.is_empty() {
-            return lack("a product under boolean tiles");
-        }
+    /// `c[m, n] += Σ_k a[m, k] · b[n, k]`, in the form that [`form`] gave.
+    pub fn product(&mut self, ids: [TileId; 3], mask: &'a Mask, form: &Form) -> Result<(), Lack> {
         let tiles = ids.map(|id| self.tile(id));
-        let [a, b, c] = tiles;
-        let float = |dtype| matches!(dtype, DType::F32 | DType::F16 | DType::Bf16);
-        if c.dtype != DType::F32 || !float(a.dtype) || !float(b.dtype) {
-            return lack(format!("a product of {} and {} into {}", a.dtype, b.dtype, c.dtype));
-        }
         let mut operands = Vec::new();
         for id in ids {
             operands.push(match self.operands.get(&id) {
@@ -150,61 +141,39 @@ impl<'a> Selector<'a> {
             });
         }
         let one = self.code.b.imm(1);
-        let line = Line { label: None, count: one, strides: [None; 3], inner: [false; 3] };
+        let line = Line { label: None, count: one, strides: [None; 3] };
         let mut lines = [line.clone(), line.clone(), line];
         let (mut skips, mut bound) = (Vec::new(), 0);
         let mut seen: Vec<Symbol> = Vec::new();
         for (t, tile) in tiles.iter().enumerate() {
             for (axis, range) in tile.ranges.iter().enumerate() {
-                let has = tiles.map(|other| other.ranges.iter().find(|r| r.label == range.label));
-                if has.into_iter().flatten().any(|other| other != range) {
-                    return lack(format!("ranges of `{}` that differ", range.label));
-                }
-                let part = match has.map(|range| range.is_some()) {
-                    [true, false, true] => 0,
-                    [false, true, true] => 1,
-                    [true, true, false] => 2,
-                    _ if range.size == 1 => 3,
-                    _ => return lack(format!("a product along `{}`", range.label)),
-                };
+                let part = form.labels.iter().position(|label| label.as_ref() == Some(&range.label));
                 if !seen.contains(&range.label) {
                     seen.push(range.label.clone());
                     let (start, count) = self.range(tile, axis)?;
                     skips.push(self.code.begin_if(Test::Greater, count, 0));
-                    if range.size == 1 {
-                        self.code.bind(&range.label, start);
-                        bound += 1;
-                    } else {
-                        let Some(line) = lines.get_mut(part) else { continue };
-                        if line.label.is_some() {
-                            return lack("a product over several labels of one part");
+                    match part {
+                        Some(part) => {
+                            lines[part].label = Some((range.label.clone(), start));
+                            lines[part].count = count;
                         }
-                        (line.label, line.count) = (Some((range.label.clone(), start)), count);
+                        None => {
+                            self.code.bind(&range.label, start);
+                            bound += 1;
+                        }
                     }
                 }
-                if range.size != 1
-                    && let Some(line) = lines.get_mut(part)
-                {
-                    line.strides[t] = Some(operands[t].strides[axis]);
-                    line.inner[t] = operands[t].inner == Some(axis);
+                if let Some(part) = part {
+                    lines[part].strides[t] = Some(operands[t].strides[axis]);
                 }
             }
         }
         let [rows, columns, depth] = lines;
-        let limit = limit(&mask.condition, &columns, &depth)?;
         let at = [operands[0].pointer, operands[1].pointer, operands[2].pointer];
-        let product = Product { rows, columns, depth, at, limit };
-        let one = |line: &Line, t: usize| line.label.is_none() || line.inner[t];
-        if product.depth.label.is_some()
-            && product.depth.inner[0]
-            && product.depth.inner[1]
-            && one(&product.columns, 2)
-        {
-            product.by_rows(&mut self.code)?;
-        } else if one(&product.columns, 1) && one(&product.columns, 2) {
-            product.by_columns(&mut self.code)?;
-        } else {
-            return lack("a product whose factors lie in another order");
+        let product = Product { rows, columns, depth, at, limit: form.limit, condition: &mask.condition };
+        match form.by {
+            By::Rows => product.by_rows(&mut self.code)?,
+            By::Columns => product.by_columns(&mut self.code)?,
         }
         self.code.unbind(bound);
         for skip in skips.into_iter().rev() {
@@ -214,18 +183,85 @@ impl<'a> Selector<'a> {
     }
 }
 
-/// What the condition of a product's mask restricts.
-fn limit<'a>(condition: &'a Cond, columns: &Line, depth: &Line) -> Result<Limit<'a>, Lack> {
-    if condition.is_true() {
-        return Ok(Limit::None);
+/// How a product is done.
+#[derive(Clone, Debug)]
+pub struct Form {
+    /// The labels of rows, columns and depth; none where there is one index.
+    labels: [Option<Symbol>; 3],
+    limit: Limit,
+    by: By,
+}
+
+/// What vectors run along.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    /// The depth; see the module.
+    Rows,
+    /// The columns.
+    Columns,
+}
+
+/// The form of a product of these tiles, if it has one.
+pub fn form(kernel: &Kernel, places: &[Place], ids: [TileId; 3], mask: &Mask) -> Option<Form> {
+    let tiles = ids.map(|id| &kernel.tiles[id.0 as usize]);
+    let [a, b, c] = tiles;
+    let float = |dtype| matches!(dtype, DType::F32 | DType::F16 | DType::Bf16);
+    if !mask.tiles.is_empty() || c.dtype != DType::F32 || !float(a.dtype) || !float(b.dtype) {
+        return None;
     }
-    let along = |line: &Line| line.label.as_ref().is_some_and(|(label, _)| condition.mentions(label));
-    let narrow = |line: &Line| line.label.as_ref().is_none_or(|(label, _)| access::narrows(condition, label));
+    let mut labels: [Option<Symbol>; 3] = [None, None, None];
+    // By part and tile: whether neighbours are neighbours in memory.
+    let mut inner = [[false; 3]; 3];
+    for (t, tile) in tiles.iter().enumerate() {
+        for (axis, range) in tile.ranges.iter().enumerate() {
+            let has = tiles.map(|other| other.ranges.iter().find(|r| r.label == range.label));
+            let depends = |dim: &Dim| tiles.iter().flat_map(|t| &t.ranges).any(|r| dim.mentions(&r.label));
+            if has.into_iter().flatten().any(|other| other != range)
+                || depends(&range.start)
+                || depends(&range.end)
+            {
+                return None;
+            }
+            if range.size == 1 {
+                continue;
+            }
+            let part = match has.map(|range| range.is_some()) {
+                [true, false, true] => 0,
+                [false, true, true] => 1,
+                [true, true, false] => 2,
+                _ => return None,
+            };
+            if labels[part].as_ref().is_some_and(|label| *label != range.label) {
+                return None;
+            }
+            labels[part] = Some(range.label.clone());
+            inner[part][t] = places[ids[t].0 as usize].inner == Some(axis);
+        }
+    }
+    let limit = limit(&mask.condition, &labels)?;
+    let one = |part: usize, t: usize| labels[part].is_none() || inner[part][t];
+    let by = if labels[2].is_some() && inner[2][0] && inner[2][1] && one(1, 2) {
+        By::Rows
+    } else if one(1, 1) && one(1, 2) {
+        By::Columns
+    } else {
+        return None;
+    };
+    Some(Form { labels, limit, by })
+}
+
+/// What the condition of a product's mask restricts.
+fn limit(condition: &Cond, [_, columns, depth]: &[Option<Symbol>; 3]) -> Option<Limit> {
+    if condition.is_true() {
+        return Some(Limit::None);
+    }
+    let along = |label: &Option<Symbol>| label.as_ref().is_some_and(|label| condition.mentions(label));
+    let narrow =
+        |label: &Option<Symbol>| label.as_ref().is_none_or(|label| access::narrows(condition, label));
     match (along(columns), along(depth)) {
-        (true, true) => lack(format!("a product where `{condition}`")),
-        (_, true) if narrow(depth) => Ok(Limit::Depth(condition)),
-        (_, false) if narrow(columns) => Ok(Limit::Columns(condition)),
-        _ => lack(format!("a product where `{condition}`")),
+        (true, true) => None,
+        (_, true) => narrow(depth).then_some(Limit::Depth),
+        (_, false) => narrow(columns).then_some(Limit::Columns),
     }
 }
 
@@ -256,7 +292,7 @@ impl Product<'_> {
         mut tile: impl FnMut(&mut Code<'_>, ValueId, usize) -> Result<(), Lack>,
     ) -> Result<(), Lack> {
         let mut first = code.b.imm(0);
-        if self.rows.label.is_some() && matches!(self.limit, Limit::None) && most > 1 {
+        if self.rows.label.is_some() && self.limit == Limit::None && most > 1 {
             let limit = code.b.add_imm(self.rows.count, 1 - most as i32);
             let init = [first];
             let turn = code.begin_loop("rows", first, limit, most as i32, &init);
@@ -286,8 +322,8 @@ impl Product<'_> {
         let mut depth = Interval { lo: zero, hi: self.depth.count };
         let whole = match self.limit {
             Limit::None => true,
-            Limit::Columns(condition) => code.narrow(condition, self.columns.row(), &mut columns)?,
-            Limit::Depth(condition) => code.narrow(condition, self.depth.row(), &mut depth)?,
+            Limit::Columns => code.narrow(self.condition, self.columns.row(), &mut columns)?,
+            Limit::Depth => code.narrow(self.condition, self.depth.row(), &mut depth)?,
         };
         if whole { Ok([columns, depth]) } else { lack("a condition that is no interval") }
     }
@@ -313,7 +349,7 @@ impl Product<'_> {
                 let at = code.b.min(at, last);
                 rights.push(self.columns.at(code, 1, self.at[1], at));
             }
-            let masked = matches!(self.limit, Limit::Depth(_));
+            let masked = self.limit == Limit::Depth;
             let totals = dots(code, &lefts, &rights, depth, masked);
             let part = quarter(code, columns, turn.index);
             for (row, totals) in sums.iter().zip(totals.chunks(COLUMNS)) {
@@ -343,7 +379,7 @@ impl Product<'_> {
             }
             let lanes = code.b.lanes() as i32;
             let mut first = code.b.imm(0);
-            if matches!(self.limit, Limit::None | Limit::Depth(_)) && self.columns.label.is_some() {
+            if self.limit != Limit::Columns && self.columns.label.is_some() {
                 let step = lanes * wide;
                 let limit = code.b.add_imm(columns.hi, 1 - step);
                 let turn = code.begin_loop("columns", first, limit, step, &[first]);
