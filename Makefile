@@ -39,6 +39,7 @@ test-models: setup python
 
 fuzz: setup
 	TILEWRIGHT_GGUF_FILES=1000000 $(CARGO) test --release -p tilewright-models --test gguf_fuzz -- --nocapture
+	TILEWRIGHT_CANDIDATES=2000 $(CARGO) test --release -p tilewright --test checker -- --nocapture
 	TILEWRIGHT_PROGRAMS=5000 $(CARGO) test --release -p tilewright-cli --test generated -- --nocapture
 	TILEWRIGHT_RUNS=10000 $(CARGO) test --release -p tilewright-cpu --test stress -- --nocapture
 

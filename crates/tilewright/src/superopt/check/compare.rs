@@ -65,11 +65,13 @@ impl Comparison<'_> {
         let per_trial = self.measure(&twos, height)?;
         let seed = self.options.seed;
         self.trial(&twos, height, Planting::Generic)?;
-        for (k, vector) in sizes::vectors(facts, self.evidence.degree.min(8) as i64, seed).iter().enumerate()
-        {
-            let planting = [Planting::Generic, Planting::Scattered, Planting::Zeros, Planting::Rows][k % 4];
-            self.evidence.vectors += u32::from(self.trial(vector, height, Planting::Generic)?);
-            self.trial(vector, height, planting)?;
+        for vector in sizes::vectors(facts, self.evidence.degree.min(8) as i64, seed) {
+            self.evidence.vectors += u32::from(self.trial(&vector, height, Planting::Generic)?);
+            for planting in
+                [Planting::Scattered, Planting::Rows, Planting::Zeros, Planting::Scattered, Planting::Rows]
+            {
+                self.trial(&vector, height, planting)?;
+            }
         }
         self.floats(Numerics::F64)?;
         self.floats(Numerics::Own)?;
@@ -317,11 +319,13 @@ impl Comparison<'_> {
             for (at, (x, y)) in a.elements.iter().zip(&b.elements).enumerate() {
                 let agreement = match (x, y) {
                     (Value::Real(x), Value::Real(y)) => {
-                        own.join(*x, a.dtype);
-                        other.join(*y, b.dtype);
+                        if scaled::is_plain(*x) && scaled::is_plain(*y) {
+                            own.join(*x, a.dtype);
+                            other.join(*y, b.dtype);
+                        }
                         if numerics == Numerics::Own
                             && data != Data::Planted
-                            && scaled::is_plain(*x)
+                            && scaled::is_meaningful(*x)
                             && scaled::is_unsure(*y)
                         {
                             let message = format!("{} may be anything", place(result, a, at));
@@ -361,7 +365,11 @@ impl Comparison<'_> {
                 };
                 return Err(refusal(law, sizes, name, format!("{}{shown}", place(result, a, at))));
             }
-            if numerics == Numerics::Own && data != Data::Planted && other.exceeds(own, BUDGET) {
+            if numerics == Numerics::Own
+                && data != Data::Planted
+                && own.is_meaningful()
+                && other.exceeds(own, BUDGET)
+            {
                 let message = format!(
                     "the error of result {result} is bounded by {:.1e}, that of the program by {:.1e}",
                     other.value(),

@@ -132,7 +132,7 @@ pub fn floats(
         let ulp = match dtype {
             DType::Bf16 => 1.0 / 128.0,
             DType::F16 => 1.0 / 1024.0,
-            _ => 1e-6,
+            _ => 3e-5,
         };
         let x = match data {
             Data::Ordinary => x,

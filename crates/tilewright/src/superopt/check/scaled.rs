@@ -249,48 +249,63 @@ pub fn agree(x: Number, y: Number) -> Agreement {
     if difference.a.abs() <= 2.0 * difference.e { Agreement::Agree } else { Agreement::Differ }
 }
 
-/// The greatest error bound among elements, none of which is less than half a unit in the last place of the type.
+/// The greatest error bound among elements, none of which is less than half a unit in the last place of the type, and
+/// the greatest magnitude.
 #[derive(Clone, Copy, Debug)]
-pub struct Worst(Number);
+pub struct Worst {
+    error: Number,
+    magnitude: Number,
+}
 
 impl Worst {
     /// Of no elements.
     pub fn none() -> Worst {
-        Worst(Number::exact(0.0))
+        Worst { error: Number::exact(0.0), magnitude: Number::exact(0.0) }
     }
 
-    /// With one element more, of type `dtype`; what is not finite or unsure does not count.
+    /// With one plain element more, of type `dtype`.
     pub fn join(&mut self, x: Number, dtype: DType) {
-        if !x.a.is_finite() || x.is_unsure() {
-            return;
-        }
         let unit = match dtype {
             DType::Bf16 => 2f64.powi(-8),
             DType::F16 => 2f64.powi(-11),
             DType::F32 | DType::ScaledF32 => 2f64.powi(-24),
             _ => UNIT,
         };
-        for bound in [Number::new(x.e, x.b, 0.0), Number::new(unit * x.a.abs(), x.b, 0.0)] {
-            if bound.order(self.0).0 == Some(Ordering::Greater) {
-                self.0 = bound;
+        let magnitude = Number::new(x.a.abs(), x.b, 0.0);
+        let join = |most: &mut Number, x: Number| {
+            if x.order(*most).0 == Some(Ordering::Greater) {
+                *most = x;
             }
-        }
+        };
+        join(&mut self.error, Number::new(x.e, x.b, 0.0));
+        join(&mut self.error, Number::new(unit * x.a.abs(), x.b, 0.0));
+        join(&mut self.magnitude, magnitude);
     }
 
-    /// Whether this is more than `factor` times another.
+    /// Whether the error is more than `factor` times another's.
     pub fn exceeds(self, other: Worst, factor: f64) -> bool {
-        self.0.order(other.0.times(Number::exact(factor))).0 == Some(Ordering::Greater)
+        self.error.order(other.error.times(Number::exact(factor))).0 == Some(Ordering::Greater)
     }
 
-    /// The bound as a plain float.
+    /// Whether at least three bits of the greatest element are right.
+    pub fn is_meaningful(self) -> bool {
+        self.error.times(Number::exact(8.0)).order(self.magnitude).0 == Some(Ordering::Less)
+    }
+
+    /// The error as a plain float.
     pub fn value(self) -> f64 {
-        self.0.value()
+        self.error.value()
     }
 }
 
 /// Whether a number is finite and sure.
 pub fn is_plain(x: Number) -> bool {
     x.a.is_finite() && !x.is_unsure()
+}
+
+/// Whether at least three bits of a plain number are right.
+pub fn is_meaningful(x: Number) -> bool {
+    is_plain(x) && 8.0 * x.e < x.a.abs()
 }
 
 /// Whether a number may be anything.
