@@ -93,7 +93,7 @@ pub static TABLE: &[Function] = &[
     one!("trunc", 0.5, |b, x| b.round_f32(x, 3)),
     one!("sqrt", 0.5, |b, x| b.sqrt_f32(x)),
     one!("rsqrt", 1.5, rsqrt),
-    one!("exp", 1.0, exp),
+    one!("exp", 1.05, exp),
     one!("exp2", 1.0, exp2),
     one!("log", 1.5, log),
     one!("log1p", 1.5, log1p),
